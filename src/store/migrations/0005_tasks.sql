@@ -46,7 +46,8 @@ create table task (
   constraint ended_when_over check ((state in ('queued', 'running')) = (ended_at is null)),
   constraint failure_has_a_code check ((state in ('failed', 'rejected')) = (error_code is not null))
 ) with (fillfactor = 80);
-create index task_queue on task (turn, lane, id) where state = 'queued';
+-- An image is never queued for the dispatcher: its own request carries it on.
+create index task_queue on task (turn, lane, id) where state = 'queued' and kind = 'video';
 create index task_customer on task (customer_id, kind, id desc) where hidden_at is null;
 create index task_fingerprint on task (customer_id, fingerprint, id) where fingerprint is not null;
 create index task_model_state on task (model_id, state);

@@ -72,7 +72,8 @@ export interface GeneratedImage {
 /** One place in a batch: what came of it, by the order of the request. */
 export type ImageItem =
   | { readonly ok: true; readonly image: GeneratedImage }
-  | { readonly ok: false; readonly fault: Fault }
+  /** `billed`: made and paid for, though it could not be had. Such a fault is never retryable. */
+  | { readonly ok: false; readonly fault: Fault; readonly billed?: boolean }
 
 export type ImageReply =
   | {
@@ -122,12 +123,22 @@ export type DownloadReply =
   | { readonly kind: 'no_answer'; readonly fault: Fault }
 
 export interface CallLimits {
+  /** Whole call, in ms from now; of a download, until its last byte. */
   readonly timeoutMs: number
+  /** Of a download: larger results break off. 2 GiB where it is absent. */
+  readonly maxBytes?: number
+}
+
+export interface PingReply {
+  readonly ok: boolean
+  readonly fault: Fault | null
 }
 
 export interface ProviderAdapter {
   /** As in the catalog's `provider`: `ark`, `openai`. */
   readonly name: string
+  /** What is wrong with a channel's `options`, each with its path; empty where nothing is. */
+  readonly optionProblems?: (options: unknown) => readonly string[]
   readonly submitVideo?: (account: Account, submission: Submission<VideoOrder>) => Promise<SubmitReply>
   readonly generateImage?: (account: Account, submission: Submission<ImageOrder>) => Promise<ImageReply>
   readonly poll?: (account: Account, providerTaskId: string, limits: CallLimits) => Promise<PollReply>
@@ -135,8 +146,5 @@ export interface ProviderAdapter {
   readonly cancel?: (account: Account, providerTaskId: string, limits: CallLimits) => Promise<CancelReply>
   readonly download?: (account: Account, location: string, limits: CallLimits) => Promise<DownloadReply>
   /** A free call that shows whether the account answers (HLT-14: comes before the probe of what does not heal by itself). */
-  readonly ping?: (
-    account: Account,
-    limits: CallLimits,
-  ) => Promise<{ readonly ok: boolean; readonly fault: Fault | null }>
+  readonly ping?: (account: Account, limits: CallLimits) => Promise<PingReply>
 }

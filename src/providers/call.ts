@@ -179,13 +179,22 @@ class RecordingHandler implements Dispatcher.DispatchHandler {
       controller.abort(new Error('not to be sent'))
       return
     }
-    if (this.#call.mayStillSend && !this.#call.mayStillSend()) {
+    if (!this.#isStillWanted()) {
       this.#finish({ kind: 'stopped_before_sending' })
       controller.abort(new Error('no longer wanted'))
       return
     }
     this.#began = true
     this.#controller = controller
+  }
+
+  /** A question that fails is a no: what nobody may vouch for is not sent. */
+  #isStillWanted(): boolean {
+    try {
+      return this.#call.mayStillSend?.() ?? true
+    } catch {
+      return false
+    }
   }
 
   onResponseStart(

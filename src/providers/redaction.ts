@@ -26,6 +26,7 @@ const RULES: readonly (readonly [RegExp, string])[] = [
     `$1$2${REMOVED}`,
   ],
   [/\b(?:sk|ak|pk|rk|key|ark|ym)[-_][A-Za-z0-9_*-]{6,}/gi, REMOVED],
+  [/\beyJ[\w-]{5,}(?:\.[\w-]+){1,2}/g, REMOVED],
   [/\bAKLT[A-Za-z0-9_=-]{8,}/g, REMOVED],
   // A long run with small letters, capitals and digits is a token or an encoded file; a request ID has no capitals.
   [

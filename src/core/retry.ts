@@ -158,7 +158,7 @@ export function pollDelayMs(pace: PollPace): number {
 
 function unspreadMs({ expectedMs, elapsedMs }: PollPace): number {
   const near = Math.max(expectedMs / POLLS_PER_JOB, SHORTEST_POLL_MS)
-  if (elapsedMs < expectedMs / 2) return 2 * near
+  if (elapsedMs < expectedMs / 2) return Math.min(2 * near, Math.max(near, expectedMs - elapsedMs))
   return elapsedMs <= 2 * expectedMs ? near : Math.max(near, elapsedMs / 10)
 }
 

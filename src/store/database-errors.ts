@@ -1,0 +1,43 @@
+/** What an error says of a transaction: surely rolled back, or unknown. In doubt, unknown. */
+import pg from 'pg'
+
+/** The transaction is known to have left nothing behind, so it may be run again. */
+export class NotCommitted extends Error {
+  constructor(cause: unknown) {
+    super(`the transaction was not committed: ${messageOf(cause)}`, { cause })
+    this.name = 'NotCommitted'
+  }
+}
+
+/** COMMIT was sent and what became of it could not be learnt. It must not be repeated blindly. */
+export class CommitUnknown extends Error {
+  readonly transactionId: string
+
+  constructor(transactionId: string, cause: unknown) {
+    super(`it is not known whether transaction ${transactionId} was committed: ${messageOf(cause)}`, {
+      cause,
+    })
+    this.name = 'CommitUnknown'
+    this.transactionId = transactionId
+  }
+}
+
+/** The five characters by which PostgreSQL names an error; undefined for any other error. */
+export function sqlState(error: unknown): string | undefined {
+  return error instanceof pg.DatabaseError ? error.code : undefined
+}
+
+/**
+ * Whether an answer to COMMIT proves that nothing was committed. Only an ordinary error of a living server does: FATAL
+ * and PANIC end the connection, and classes 08, 57P, 58 and XX tell of trouble in the server or in a pooler, at a moment
+ * when the commit may already have been written.
+ */
+export function finallyRolledBack(error: unknown): boolean {
+  if (!(error instanceof pg.DatabaseError) || error.severity !== 'ERROR' || error.code === undefined)
+    return false
+  return !/^(08|57P|58|XX)/.test(error.code)
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,100 @@
+/**
+ * Where an embedded cluster lives. All of it is under the data directory, with two exceptions: a cluster that PostgreSQL's
+ * account could not reach there (root's own folder), and a socket whose path would be too long for the kernel.
+ *
+ *   <dataDir>/postgres/            or, for root, a link to /var/lib/yardmaster/<random>, else to /var/tmp/yardmaster/<random>
+ *     cluster/                     PostgreSQL's own files, of its account, 0700
+ *     password                     of our account, 0600
+ *     libraries/                   links to versioned library names, where npm did not make them
+ *     run/                         the socket; /tmp/yardmaster-<random> where that path is too long
+ *     start.log                    what PostgreSQL says before its own log is open
+ */
+import { randomBytes } from 'node:crypto'
+import { chown, lstat, mkdir, mkdtemp, realpath, rm, rmdir, symlink } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { type Account, canRead } from './account.ts'
+import { sharedPlace } from './binaries.ts'
+
+export interface Home {
+  readonly root: string
+  readonly cluster: string
+  readonly password: string
+  readonly libraries: string
+  readonly run: string
+  readonly startLog: string
+}
+
+/** The port is a part of the socket's name, and of nothing else: no TCP port is open. */
+export const PORT = 5432
+// sun_path holds 108 bytes with its final zero, and PostgreSQL adds ".lock" to the name elsewhere.
+const LONGEST_SOCKET = 100
+
+/** Makes the data directory and finds the cluster's home in it, without changing one that exists. */
+export async function findHome(dataDir: string, chooseAccount: (cluster: string) => Promise<Account>) {
+  // Others may pass through root's, to the cluster that is theirs; they can list and read nothing.
+  await mkdir(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
+  const place = join(await realpath(dataDir), 'postgres')
+  const account = await chooseAccount(join(place, 'cluster'))
+  const root = (await realpath(place).catch(() => null)) ?? (await makeHome(place, account))
+  return { home: layout(root), account }
+}
+
+function layout(root: string): Home {
+  return {
+    root,
+    cluster: join(root, 'cluster'),
+    password: join(root, 'password'),
+    libraries: join(root, 'libraries'),
+    run: join(root, 'run'),
+    startLog: join(root, 'start.log'),
+  }
+}
+
+async function makeHome(place: string, account: Account): Promise<string> {
+  // A link whose target is gone: the cluster was deleted by hand.
+  await rm(place, { force: true })
+  await mkdir(place, { mode: account ? 0o711 : 0o700 })
+  if (account === null || (await canReach(account, place))) return place
+  const elsewhere = join(await sharedPlace(), randomBytes(8).toString('hex'))
+  await mkdir(elsewhere, { mode: 0o711 })
+  await rmdir(place)
+  await symlink(elsewhere, place)
+  return elsewhere
+}
+
+/** The home itself is closed to reading, so ask for a folder inside it that is the account's own. */
+async function canReach(account: Account, place: string): Promise<boolean> {
+  const probe = join(place, 'probe')
+  await mkOwned(probe, account)
+  const reached = await canRead(account, probe)
+  await rmdir(probe)
+  return reached
+}
+
+/** A folder that the account alone may use. */
+export async function mkOwned(path: string, account: Account): Promise<void> {
+  await mkdir(path, { mode: 0o700 })
+  if (account) await chown(path, account.uid, account.gid)
+}
+
+/** A private folder for the socket, with a path that fits. */
+export async function makeSocketDir(home: Home, account: Account): Promise<string> {
+  if (Buffer.byteLength(socketPath(home.run)) <= LONGEST_SOCKET) {
+    await rm(home.run, { recursive: true, force: true })
+    await mkOwned(home.run, account)
+    return home.run
+  }
+  const path = await mkdtemp('/tmp/yardmaster-')
+  if (account) await chown(path, account.uid, account.gid)
+  return path
+}
+
+export async function removeSocketDir(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => null)
+  const ours = found?.isDirectory() && (dirname(path) !== '/tmp' || path.startsWith('/tmp/yardmaster-'))
+  if (ours) await rm(path, { recursive: true, force: true })
+}
+
+export function socketPath(dir: string): string {
+  return join(dir, `.s.PGSQL.${PORT}`)
+}

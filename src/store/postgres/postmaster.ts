@@ -1,0 +1,232 @@
+/** One run of PostgreSQL on a cluster: found running or started, known to be ours, and ended. */
+import { spawn } from 'node:child_process'
+import { open, readFile, realpath, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import pg from 'pg'
+import { type ClusterOptions, environment, ROLE, systemIdentifier } from './cluster.ts'
+import { makeSocketDir, PORT } from './home.ts'
+import { holdsWithin, isRunning, markProcess, type ProcessMark, processesIn } from './processes.ts'
+
+export interface Postmaster {
+  readonly mark: ProcessMark
+  readonly socketDir: string
+  readonly adopted: boolean
+  /** "18.4". */
+  readonly version: string
+  /** How it ended, in words. */
+  readonly ended: Promise<string>
+}
+
+/** A cluster, with the password of its role. */
+export interface Server extends ClusterOptions {
+  readonly password: string
+}
+
+/** Crash recovery after much writing takes its time. */
+const READY_WITHIN = 120_000
+const GONE_WITHIN = 15_000
+const FAST_STOP_WITHIN = 30_000
+const WATCH_EVERY = 500
+
+/**
+ * The PostgreSQL that already runs on the cluster, left behind by a process that was killed; null where there is none,
+ * after clearing what a dead one left. Throws when something runs there that is not ours to use.
+ */
+export async function adoptPostmaster(server: Server): Promise<Postmaster | null> {
+  const { cluster } = server.home
+  const left = await readPidFile(cluster)
+  const answer = left ? await askWhileStarting(server, left) : null
+  const running = await processesIn(cluster)
+  if (left && answer) {
+    if (!running.includes(left.pid)) {
+      throw new Error(
+        `another machine or container runs PostgreSQL on ${cluster}; stop it there, or share it by a DATABASE_URL`,
+      )
+    }
+    return watched(left, answer.version)
+  }
+  await clear(cluster, { running, pid: left?.pid })
+  return null
+}
+
+/** Starts PostgreSQL and waits until it answers. `socketDir` is kept over restarts, so that the URL stays good. */
+export async function startPostmaster(server: Server, socketDir?: string): Promise<Postmaster> {
+  const { home, account } = server
+  const dir = socketDir ?? (await makeSocketDir(home, account))
+  const child = await launch(server, dir)
+  const failed = new Promise<string>((resolve) => {
+    child.once('error', (error) => resolve(`could not be run: ${error.message}`))
+    child.once('exit', (code, signal) =>
+      resolve(signal ? `was ended by ${signal}` : `ended with status ${code}`),
+    )
+  })
+  let early: string | null = null
+  void failed.then((how) => {
+    early = how
+  })
+  let answer: Identity | null = null
+  await holdsWithin(READY_WITHIN, async () => {
+    answer = early === null ? await identify(server, dir) : null
+    return answer !== null || early !== null
+  })
+  const mark = await markProcess(child.pid ?? 0)
+  const version = versionOf(answer)
+  if (version === null || mark === null) throw await startFailure(server, early)
+  return { mark, socketDir: dir, adopted: false, version, ended: failed }
+}
+
+/** Fast shutdown: sessions are ended, data is written. By force only when that takes too long. */
+export async function stopPostmaster(postmaster: Postmaster): Promise<void> {
+  for (const [signal, time] of [
+    ['SIGINT', FAST_STOP_WITHIN],
+    ['SIGQUIT', GONE_WITHIN],
+  ] as const) {
+    if (!(await isRunning(postmaster.mark))) return
+    process.kill(postmaster.mark.pid, signal)
+    if (await holdsWithin(time, async () => !(await isRunning(postmaster.mark)))) return
+  }
+  throw new Error(`PostgreSQL (process ${postmaster.mark.pid}) does not stop`)
+}
+
+/** Waits for the children of a dead postmaster, which end by themselves. */
+export async function waitUntilEmpty(cluster: string): Promise<void> {
+  if (await holdsWithin(GONE_WITHIN, async () => (await processesIn(cluster)).length === 0)) return
+  const pids = (await processesIn(cluster)).join(', ')
+  throw new Error(
+    `processes of an earlier PostgreSQL still work in ${cluster} (${pids}); end them, then start again`,
+  )
+}
+
+interface Left {
+  readonly pid: number
+  readonly socketDir: string
+}
+
+interface Identity {
+  readonly version: string
+}
+
+async function readPidFile(cluster: string): Promise<Left | null> {
+  const text = await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => null)
+  const lines = text?.split('\n')
+  const pid = Number(lines?.[0])
+  return Number.isInteger(pid) && pid > 0 ? { pid, socketDir: lines?.[4] ?? '' } : null
+}
+
+/** Our own server may be starting, recovering or ending just now: wait for it, as long as its process is there. */
+async function askWhileStarting(server: Server, left: Left): Promise<Identity | null> {
+  let answer: Identity | null = null
+  await holdsWithin(READY_WITHIN, async () => {
+    const now = await readPidFile(server.home.cluster)
+    answer = now?.socketDir ? await identify(server, now.socketDir) : null
+    const alive = (await processesIn(server.home.cluster)).includes(left.pid)
+    return answer !== null || !alive
+  })
+  return answer
+}
+
+/** Whether what answers at that socket is the server of this very cluster; null when nothing does. */
+async function identify(server: Server, socketDir: string): Promise<Identity | null> {
+  const client = new pg.Client(connection(server, socketDir, 'postgres'))
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    const { rows } = await client.query<{ directory: string; system: string; version: string }>(
+      `select current_setting('data_directory') as directory, current_setting('server_version') as version,
+        system_identifier::text as system from pg_control_system()`,
+    )
+    const [row] = rows
+    if (!row) return null
+    const same =
+      (await realpath(row.directory)) === server.home.cluster &&
+      row.system === (await systemIdentifier(server.home.cluster))
+    return same ? { version: row.version } : null
+  } catch {
+    return null
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+export function connection(server: Server, socketDir: string, database: string) {
+  const { password } = server
+  return {
+    host: socketDir,
+    port: PORT,
+    user: ROLE,
+    password,
+    database,
+    connectionTimeoutMillis: 5000,
+    ssl: false,
+  }
+}
+
+function watched(left: Left, version: string): Promise<Postmaster | null> {
+  return markProcess(left.pid).then((mark) => {
+    if (mark === null) return null
+    return { mark, socketDir: left.socketDir, adopted: true, version, ended: whenGone(mark) }
+  })
+}
+
+function whenGone(mark: ProcessMark): Promise<string> {
+  return new Promise((resolve) => {
+    const timer = setInterval(async () => {
+      if (await isRunning(mark)) return
+      clearInterval(timer)
+      resolve('ended')
+    }, WATCH_EVERY)
+    timer.unref()
+  })
+}
+
+/**
+ * Nothing answers. A postmaster that still runs has lost its socket, so it is ended. The lock file is then removed if
+ * nobody works in the cluster any more: PostgreSQL itself would refuse to start if a stranger had the old process ID.
+ */
+async function clear(cluster: string, found: { running: number[]; pid: number | undefined }): Promise<void> {
+  if (found.pid !== undefined && found.running.includes(found.pid)) process.kill(found.pid, 'SIGINT')
+  if (found.running.length > 0) await waitUntilEmpty(cluster)
+  await rm(join(cluster, 'postmaster.pid'), { force: true })
+}
+
+async function launch(server: Server, socketDir: string) {
+  const { home, account, binaries, durable } = server
+  const log = await open(home.startLog, 'w', 0o600)
+  try {
+    // A group of its own: Ctrl-C in a terminal must reach us first.
+    const child = spawn(binaries.postgres, ['-D', home.cluster, ...settings(socketDir, durable)], {
+      ...account,
+      cwd: '/',
+      env: environment(binaries),
+      detached: true,
+      stdio: ['ignore', log.fd, log.fd],
+    })
+    child.unref()
+    return child
+  } finally {
+    await log.close()
+  }
+}
+
+function settings(socketDir: string, durable: boolean): string[] {
+  const ours = {
+    unix_socket_directories: `"${socketDir.replaceAll('"', '""')}"`,
+    unix_socket_permissions: '0700',
+    listen_addresses: '',
+    port: PORT,
+    ...(durable ? {} : { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
+  }
+  return Object.entries(ours).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+}
+
+function versionOf(answer: Identity | null): string | null {
+  return answer?.version ?? null
+}
+
+async function startFailure(server: Server, early: string | null): Promise<Error> {
+  const { startLog, cluster } = server.home
+  const said = (await readFile(startLog, 'utf8').catch(() => '')).trim().split('\n').slice(-5).join('\n')
+  return new Error(
+    `PostgreSQL ${early ?? `did not answer within ${READY_WITHIN / 1000} s`}; it said: ${said || '(nothing)'} (its log is in ${cluster}/log)`,
+  )
+}

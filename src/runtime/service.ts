@@ -2,8 +2,9 @@
  * What the rest of the program asks of runtime: admit a request, carry out an image, cancel a task. Answers are values;
  * only a fault of our own is thrown.
  */
-import type { RejectionCode, WaitReason } from '../core/verdict.ts'
+
 import type { RequestFacts } from '../core/request.ts'
+import type { RejectionCode, WaitReason } from '../core/verdict.ts'
 
 /** An input of a request as it is stored: the customer's URL, or a file in the asset store by its SHA-256. */
 export type InputReference =
@@ -32,14 +33,23 @@ export interface IncomingRequest {
   readonly content: RequestContent
   readonly requestId: string
   /** Idempotency-Key, with the digest of parsed fields and files. */
-  readonly idempotency: { readonly endpoint: string; readonly key: string; readonly payloadDigest: Uint8Array } | null
+  readonly idempotency: {
+    readonly endpoint: string
+    readonly key: string
+    readonly payloadDigest: Uint8Array
+  } | null
   /** The same digest always; `count` is X-Stainless-Retry-Count, 0 where absent (CUS-4). */
   readonly repeat: { readonly count: number; readonly fingerprint: Uint8Array }
 }
 
 /** The request was not taken: by the door's verdict, by its Idempotency-Key, or because the model has never been published. */
 export type Refusal =
-  | { readonly kind: 'rejected'; readonly taskId: string | null; readonly code: RejectionCode; readonly param: string | null }
+  | {
+      readonly kind: 'rejected'
+      readonly taskId: string | null
+      readonly code: RejectionCode
+      readonly param: string | null
+    }
   /** Same Idempotency-Key, other payload: 422. */
   | { readonly kind: 'key_reused' }
   /** Same Idempotency-Key, first request still running: 409. */
@@ -55,7 +65,12 @@ export type ImageAnswer =
   /** The task has ended well, or in part; its outputs are in the store. `repeated`: by an earlier request. */
   | { readonly kind: 'finished'; readonly taskId: string; readonly repeated: boolean }
   /** No capacity, open circuits …: 429 or 503 with Retry-After; nothing was submitted. */
-  | { readonly kind: 'wait'; readonly taskId: string; readonly reason: WaitReason; readonly retryAfterSeconds: number }
+  | {
+      readonly kind: 'wait'
+      readonly taskId: string
+      readonly reason: WaitReason
+      readonly retryAfterSeconds: number
+    }
   /** The task ended badly; `code` is Yardmaster's. After a possible submission the customer is told not to retry. */
   | { readonly kind: 'failed'; readonly taskId: string; readonly code: string; readonly submitted: boolean }
   | Refusal

@@ -88,7 +88,7 @@ export async function beginSubmitting(
 
 const LOCK_ONE = {
   name: 'lock-attempt',
-  text: `select * from attempt where id = $1 for update`,
+  text: `select *, clock_timestamp() as now from attempt where id = $1 for update`,
 }
 
 const LOCK_TASK = {
@@ -117,10 +117,10 @@ export interface TaskRow {
 export async function lockTaskAndAttempt(
   tx: Sql,
   attemptId: string,
-): Promise<{ task: TaskRow; attempt: AttemptRow } | undefined> {
+): Promise<{ task: TaskRow; attempt: AttemptRow; now: number } | undefined> {
   const [task] = (await tx.query<TaskRow>(LOCK_TASK, [attemptId])).rows
-  const [attempt] = (await tx.query<AttemptRow>(LOCK_ONE, [attemptId])).rows
-  return task && attempt ? { task, attempt } : undefined
+  const [attempt] = (await tx.query<AttemptRow & { now: number }>(LOCK_ONE, [attemptId])).rows
+  return task && attempt ? { task, attempt, now: attempt.now } : undefined
 }
 
 const READ = { name: 'attempt-by-id', text: 'select * from attempt where id = $1' }
@@ -340,4 +340,57 @@ export async function markPolled(
 ): Promise<void> {
   const { rowCount } = await sql.query(POLLED, [poll.id, poll.fence, next.seconds, next.failures])
   if (rowCount === 1 && next.progress !== null) await sql.query(PROGRESS, [poll.task_id, next.progress])
+}
+
+const EXTEND_POLL = {
+  name: 'extend-poll',
+  text: `update attempt set next_poll_at = clock_timestamp() + make_interval(secs => $3) where id = $1 and fence = $2 and state = 'accepted'`,
+}
+
+/** Keep a claimed poll for longer, while its result is fetched. False: another process has it. */
+export async function extendPoll(
+  sql: Sql,
+  poll: { id: string; fence: bigint },
+  seconds: number,
+): Promise<boolean> {
+  return (await sql.query(EXTEND_POLL, [poll.id, poll.fence, seconds])).rowCount === 1
+}
+
+const RELEASED_POLLS = {
+  name: 'release-polls',
+  text: `update attempt set next_poll_at = clock_timestamp(), poll_owner = null where poll_owner = $1 and state = 'accepted'`,
+}
+
+/** A process that stops hands its polls on at once. */
+export async function releasePolls(sql: Sql, owner: string): Promise<void> {
+  await sql.query(RELEASED_POLLS, [owner])
+}
+
+const OVERDUE = {
+  name: 'overdue-attempts',
+  text: `
+    (select a.id, a.fence, case a.state when 'reserved' then 'not_started' else 'lost' end as due
+      from attempt a where a.state in ('reserved', 'submitting')
+        and not exists (select from process p where p.id = a.owner and p.stopped_at is null and p.alive_until > clock_timestamp())
+      order by a.id limit $1)
+    union all
+    (select id, fence, 'unresolved' from attempt
+      where state = 'submission_uncertain' and uncertain_deadline <= clock_timestamp() order by uncertain_deadline limit $1)
+    union all
+    (select a.id, a.fence, 'timed_out' from attempt a join task t on t.attempt_id = a.id
+      where a.state = 'accepted' and a.run_deadline <= clock_timestamp() and t.state = 'running' order by a.run_deadline limit $1)
+    union all
+    (select a.id, a.fence, 'life_over' from attempt a join capacity_lease l on l.attempt_id = a.id
+      where a.state = 'accepted' and l.released_at is null and l.held_until <= clock_timestamp() order by a.id limit $1)`,
+}
+
+export interface Overdue {
+  readonly id: string
+  readonly fence: bigint
+  readonly due: 'not_started' | 'lost' | 'unresolved' | 'timed_out' | 'life_over'
+}
+
+/** Attempts whose process is gone, or whose time is over. */
+export async function overdueAttempts(sql: Sql, limit: number): Promise<Overdue[]> {
+  return (await sql.query<Overdue>(OVERDUE, [limit])).rows
 }

@@ -41,7 +41,9 @@ const COUNT = (level: 'channel' | 'supply') => `
     select count(*)::int as n, (count(*) filter (where l.${level}_epoch = h.epoch))::int as e
     from capacity_lease l where l.${level}_id = c.id and l.released_at is null) used on true`
 
-const COMMON = `c.id, c.admin_state, c.concurrency, h.state, h.epoch, h.recovery_successes, h.not_before, h.last_granted_at,
+// What was archived is as good as switched off for those who still wait by an older release.
+const COMMON = `c.id, case when c.archived_at is null then c.admin_state else 'disabled' end as admin_state, c.concurrency,
+    h.state, h.epoch, h.recovery_successes, h.not_before, h.last_granted_at,
     used.n as in_use, used.e as in_use_epoch, clock_timestamp() as now`
 
 const CHANNELS = {

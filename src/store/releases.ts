@@ -80,7 +80,7 @@ const PRICES = {
 const MODELS = {
   name: 'models-now',
   text: `select m.id, m.media, m.enabled, m.published, m.release_id,
-      coalesce((select array_agg(b.id) from binding b where b.model_id = m.id and not b.enabled), '{}') as off,
+      coalesce((select array_agg(b.id) from binding b where b.model_id = m.id and (not b.enabled or b.archived_at is not null)), '{}') as off,
       coalesce((select array_agg(d.id) from degradation_rule d
         where d.published and d.archived_at is null
           and d.id in (select b.degradation_rule_id from binding b where b.model_id = m.id)), '{}') as rules

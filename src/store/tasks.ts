@@ -226,3 +226,22 @@ const PAST_ATTEMPTS = {
 export async function pastAttempts(sql: Sql, taskId: string): Promise<PastAttemptJson[]> {
   return (await sql.query<PastAttemptJson>(PAST_ATTEMPTS, [taskId])).rows
 }
+
+const NOW = {
+  name: 'task-now',
+  text: 'select id, state, fence, attempts, attempt_id, error_code, created_at from task where id = $1',
+}
+
+/** A task's row as it stands. */
+export async function taskNow(sql: Sql, taskId: string) {
+  const { rows } = await sql.query<{
+    id: string
+    state: string
+    fence: bigint
+    attempts: number
+    attempt_id: string | null
+    error_code: string | null
+    created_at: number
+  }>(NOW, [taskId])
+  return rows[0]
+}

@@ -1,0 +1,52 @@
+/**
+ * From a stored request to the order that goes out: facts, content, and the inputs that the degradation transform keeps
+ * (DEG-2), each opened from the asset store or passed on as the customer's URL.
+ */
+import { type FactsJson, factsFromJson } from '../core/frozen.ts'
+import type { ImageOrder, OutboundInput, VideoOrder } from '../providers/adapter.ts'
+import type { AssetStore } from '../store/assets.ts'
+import type { DegradedJson } from '../store/attempts.ts'
+import type { InputReference, RequestContent } from './service.ts'
+
+export interface StoredRequest {
+  readonly facts: FactsJson
+  readonly content: RequestContent
+  readonly degraded: DegradedJson | null
+}
+
+/** Throws where a stored asset is missing or damaged: then nothing may be sent. */
+export async function orderOf(stored: StoredRequest, assets: AssetStore): Promise<VideoOrder | ImageOrder> {
+  const facts = factsFromJson(stored.facts)
+  const inputs = await openInputs(stored, assets)
+  const { prompt } = stored.content
+  if (facts.media === 'image')
+    return { media: 'image', prompt, size: facts.size, quality: facts.quality, count: facts.count, inputs }
+  return {
+    media: 'video',
+    prompt,
+    durationSeconds: facts.durationSeconds,
+    resolution: facts.resolution,
+    aspectRatio: facts.aspectRatio,
+    generateAudio: facts.generateAudio,
+    inputs,
+  }
+}
+
+async function openInputs(
+  stored: StoredRequest,
+  assets: AssetStore,
+): Promise<Record<string, OutboundInput[]>> {
+  const dropped = new Set(stored.degraded?.dropped_inputs ?? [])
+  const opened: Record<string, OutboundInput[]> = {}
+  for (const [kind, references] of Object.entries(stored.content.inputs)) {
+    if (dropped.has(kind)) continue
+    opened[kind] = await Promise.all(references.map((reference) => openInput(reference, assets)))
+  }
+  return opened
+}
+
+async function openInput(reference: InputReference, assets: AssetStore): Promise<OutboundInput> {
+  if ('url' in reference) return { kind: 'url', url: reference.url }
+  const bytes = await assets.read(reference.asset)
+  return { kind: 'bytes', bytes, contentType: reference.contentType, filename: reference.filename }
+}

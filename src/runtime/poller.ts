@@ -1,0 +1,257 @@
+/**
+ * The poller: looks after accepted jobs at their own supply, whatever became of its circuit (HLT-4). Due polls are
+ * claimed for a while; what a poller that has lost its claim brings is refused by the fence.
+ */
+import { createHash } from 'node:crypto'
+import { newsFor } from '../core/health-news.ts'
+import type { HealthSettings } from '../core/health-row.ts'
+import type { Fault } from '../core/outcome.ts'
+import { pollDelayMs } from '../core/retry.ts'
+import type { Account, FinishedVideo, PollReply, ProviderAdapter } from '../providers/adapter.ts'
+import { raiseAlerts } from '../store/alerts.ts'
+import type { AssetStore } from '../store/assets.ts'
+import {
+  claimPolls,
+  type DuePoll,
+  extendPoll,
+  markPolled,
+  readAttempt,
+  releasePolls,
+} from '../store/attempts.ts'
+import type { Database } from '../store/database.ts'
+import { applyLevelNews } from '../store/health.ts'
+import { withPartition } from '../store/partitions.ts'
+import type { Accounts } from './accounts.ts'
+import { tellHealth } from './health-alerts.ts'
+import type { Journal } from './journal.ts'
+import type { Settle } from './settle.ts'
+
+export interface PollerPorts {
+  readonly db: Database
+  readonly owner: string
+  readonly accounts: Accounts
+  readonly providers: ReadonlyMap<string, ProviderAdapter>
+  readonly assets: AssetStore
+  readonly settle: Settle
+  readonly journal: Journal
+  readonly health: HealthSettings
+  /** How long a finished result is kept, in ms. */
+  readonly resultLifeMs: number
+  readonly largestResultBytes: number
+}
+
+const CLAIM_SECONDS = 60
+const DOWNLOAD_SECONDS = 300
+const POLL_TIMEOUT_MS = 20_000
+const AT_ONCE = 64
+const AT_ONCE_PER_CHANNEL = 16
+/** A job whose customer has been told it is over is only watched for its end. */
+const WATCH_SECONDS = 60
+const NOT_FOUND_IN_A_ROW = 3
+
+export class Poller {
+  readonly #ports: PollerPorts
+  readonly #running = new Map<Promise<void>, string>()
+
+  constructor(ports: PollerPorts) {
+    this.#ports = ports
+  }
+
+  /** Take what is due; answers whether more may be due at once. */
+  async tick(): Promise<boolean> {
+    const room = AT_ONCE - this.#running.size
+    if (room <= 0) return false
+    const { db, owner } = this.#ports
+    const due = await claimPolls(db, { limit: room, owner, leaseSeconds: CLAIM_SECONDS })
+    for (const poll of due) await this.#start(poll)
+    return due.length === room
+  }
+
+  async stop(): Promise<void> {
+    await Promise.allSettled([...this.#running.keys()])
+    await releasePolls(this.#ports.db, this.#ports.owner)
+  }
+
+  async #start(poll: DuePoll): Promise<void> {
+    const busy = [...this.#running.values()].filter((channel) => channel === poll.channel_id).length
+    // The channel has its share; the poll is due again in a moment.
+    if (busy >= AT_ONCE_PER_CHANNEL) return markPolled(this.#ports.db, poll, this.#unchanged(poll, 0.5))
+    const work = this.#poll(poll)
+      .catch((error) => this.#ports.journal.fault('poller', error, { attempt: poll.id }))
+      .finally(() => this.#running.delete(work))
+    this.#running.set(work, poll.channel_id)
+  }
+
+  #unchanged(poll: DuePoll, seconds: number) {
+    return { seconds, failures: poll.poll_failures, progress: null }
+  }
+
+  async #poll(poll: DuePoll): Promise<void> {
+    const adapter = this.#ports.providers.get(poll.provider)
+    if (!adapter?.poll) throw new Error(`provider ${poll.provider} cannot be polled`)
+    const account = await this.#ports.accounts.open(poll)
+    const reply = await adapter.poll(account, poll.provider_task_id, { timeoutMs: POLL_TIMEOUT_MS })
+    await this.#react({ poll, adapter, account }, reply)
+  }
+
+  async #react(at: At, reply: PollReply): Promise<void> {
+    const { poll } = at
+    const { settle } = this.#ports
+    switch (reply.kind) {
+      case 'running':
+        return this.#later(poll, { failures: 0, progress: reply.progress })
+      case 'unknown_status':
+        return this.#unknownStatus(poll, reply.status)
+      case 'not_found':
+        return this.#notFound(poll)
+      case 'no_answer':
+        return this.#noAnswer(poll, reply.fault)
+      case 'succeeded':
+        return this.#fetch(at, reply.video)
+      case 'failed':
+        await settle.apply(poll.id, poll.fence, { ...reply, kind: 'job_failed', requestId: null })
+        return
+      case 'cancelled':
+        await settle.apply(poll.id, poll.fence, { kind: 'job_cancelled' })
+        return
+    }
+  }
+
+  async #later(poll: DuePoll, told: { failures: number; progress: number | null }): Promise<void> {
+    const delayMs = pollDelayMs({
+      expectedMs: poll.expected_ms,
+      elapsedMs: Math.max(0, (poll.now - poll.accepted_at) / 1000),
+      failures: told.failures,
+      spread: spreadOf(poll.id),
+    })
+    const seconds = poll.task_state === 'running' ? delayMs / 1000 : Math.max(WATCH_SECONDS, delayMs / 1000)
+    await markPolled(this.#ports.db, poll, { seconds, ...told })
+  }
+
+  /** Neither success nor failure is read out of a word that nobody knows: it is counted, and asked about again. */
+  async #unknownStatus(poll: DuePoll, status: string): Promise<void> {
+    await raiseAlerts(this.#ports.db, [
+      {
+        fingerprint: `unknown_status:${poll.provider}:${status.slice(0, 60)}`,
+        code: 'unknown_status',
+        severity: 'warning',
+        message: `Provider ${poll.provider} reports the status "${status.slice(0, 60)}", which its adapter does not know; polling goes on.`,
+        subject: { provider: poll.provider, channel: poll.channel_id },
+      },
+    ])
+    await this.#later(poll, { failures: 0, progress: null })
+  }
+
+  /** A provider may not know a job just after it was created; a job that stays unknown is left to its run deadline. */
+  async #notFound(poll: DuePoll): Promise<void> {
+    const failures = poll.poll_failures + 1
+    if (failures >= NOT_FOUND_IN_A_ROW)
+      await raiseAlerts(this.#ports.db, [
+        {
+          fingerprint: `job_not_found:channel:${poll.channel_id}`,
+          code: 'job_not_found',
+          severity: 'high',
+          message: `Channel ${poll.channel_id} does not know a job that it accepted (latest: attempt ${poll.id}).`,
+          subject: { channel: poll.channel_id, supply: poll.supply_id },
+        },
+      ])
+    await this.#later(poll, { failures, progress: null })
+  }
+
+  /** HLT-10: a refused poll, and three without an answer, are news of now for the channel; the job is not touched. */
+  async #noAnswer(poll: DuePoll, fault: Fault): Promise<void> {
+    const failures = poll.poll_failures + 1
+    const happening = { kind: 'no_answer', fault, inARow: failures } as const
+    const news = newsFor('channel', happening, { epoch: 0, calledAt: poll.accepted_at })
+    if (news) {
+      const told = { level: 'channel', id: poll.channel_id, attemptId: poll.id, news } as const
+      await withPartition(this.#ports.db, () =>
+        this.#ports.db.transaction(
+          async (tx) => {
+            const steps = await applyLevelNews(tx, [told], this.#ports.health)
+            await tellHealth(
+              tx,
+              steps.map(({ step }) => ({ level: 'channel', id: poll.channel_id, step })),
+            )
+          },
+          { retry: true },
+        ),
+      )
+    }
+    await this.#later(poll, { failures, progress: null })
+  }
+
+  /** A success needs its artefact: the result is stored before the task is said to have succeeded. */
+  async #fetch(at: At, video: FinishedVideo): Promise<void> {
+    const { poll, adapter, account } = at
+    if (!adapter.download) throw new Error(`provider ${poll.provider} has no downloads`)
+    if (!(await extendPoll(this.#ports.db, poll, DOWNLOAD_SECONDS))) return
+    const reply = await adapter.download(account, video.location, { timeoutMs: DOWNLOAD_SECONDS * 1000 })
+    if (reply.kind === 'no_answer') return this.#fetchFailed(poll, reply.fault.code)
+    const stored = await this.#store(reply).catch((error: unknown) => error)
+    if (!isStored(stored))
+      return this.#fetchFailed(poll, stored instanceof Error ? stored.message : 'unreadable')
+    const attempt = await readAttempt(this.#ports.db, poll.id)
+    await this.#ports.settle.apply(poll.id, poll.fence, {
+      kind: 'finished',
+      outputs: [
+        {
+          place: 0,
+          asset_digest: stored.digest,
+          content_type: stored.contentType,
+          bytes: stored.bytes,
+          error: null,
+        },
+      ],
+      durationMs: attempt?.accepted_at ? Math.max(0, (poll.now - attempt.accepted_at) / 1000) : null,
+      reported: video.reported,
+      requestId: null,
+    })
+  }
+
+  async #store(reply: { stream: AsyncIterable<Uint8Array>; contentType: string }) {
+    const { assets, largestResultBytes, resultLifeMs } = this.#ports
+    return assets.put(reply.stream, {
+      contentType: reply.contentType,
+      lifeMs: resultLifeMs,
+      maxBytes: largestResultBytes,
+    })
+  }
+
+  /** The job is done and paid: only its result is asked for again, until the run deadline. */
+  async #fetchFailed(poll: DuePoll, why: string): Promise<void> {
+    this.#ports.journal.note('poller.fetch_failed', { attempt: poll.id, why })
+    if (poll.poll_failures + 1 >= NOT_FOUND_IN_A_ROW)
+      await raiseAlerts(this.#ports.db, [
+        {
+          fingerprint: `result_unavailable:channel:${poll.channel_id}`,
+          code: 'result_unavailable',
+          severity: 'high',
+          message: `A finished result of channel ${poll.channel_id} cannot be fetched (latest: attempt ${poll.id}).`,
+          subject: { channel: poll.channel_id, supply: poll.supply_id },
+        },
+      ])
+    await this.#later(poll, { failures: poll.poll_failures + 1, progress: null })
+  }
+}
+
+interface At {
+  readonly poll: DuePoll
+  readonly adapter: ProviderAdapter
+  readonly account: Account
+}
+
+interface Stored {
+  readonly digest: string
+  readonly bytes: number
+  readonly contentType: string
+}
+
+function isStored(value: unknown): value is Stored {
+  return typeof value === 'object' && value !== null && 'digest' in value
+}
+
+/** 0 to 1, the same for the same attempt. */
+function spreadOf(attemptId: string): number {
+  return createHash('sha256').update(attemptId).digest().readUInt16BE(0) / 65_535
+}

@@ -1,0 +1,383 @@
+/**
+ * The one way in which an attempt changes after it was granted, and the only one in which it ends: one transaction that
+ * moves the attempt, frees its slots, tells health, decides what comes next and, if that is the end, ends the task with
+ * its usage record and alerts. Locks: task, attempt, channel, supply.
+ *
+ * Invariants: an attempt ends once; a task gets its next turn only after a failure that may be retried, never beside an
+ * attempt that may be alive; news that comes after the task's end is recorded and changes nothing for the customer.
+ */
+import type { FactsJson, Release } from '../core/frozen.ts'
+import { type Happening, newsFor } from '../core/health-news.ts'
+import type { HealthSettings } from '../core/health-row.ts'
+import type { Fault } from '../core/outcome.ts'
+import { raiseAlerts } from '../store/alerts.ts'
+import {
+  type AttemptRow,
+  type AttemptState,
+  endAttempt,
+  lockTaskAndAttempt,
+  markAccepted,
+  markUncertain,
+  type TaskRow,
+} from '../store/attempts.ts'
+import type { Database, Sql } from '../store/database.ts'
+import { applyLevelNews, type LevelNews } from '../store/health.ts'
+import { withPartition } from '../store/partitions.ts'
+import type { Releases } from '../store/releases.ts'
+import { pastAttempts } from '../store/tasks.ts'
+import { backToQueue, endTask, recordOrphan, recountCost, storeOutputs } from '../store/usage.ts'
+import { attemptAlerts, doubtAlerts, refusalAlerts } from './attempt-alerts.ts'
+import { tellHealth } from './health-alerts.ts'
+import type { Journal } from './journal.ts'
+import { laneDigest } from './lane.ts'
+import {
+  type Delivery,
+  ended,
+  endedWell,
+  failedTask,
+  nextAfterFailure,
+  type Outcome,
+  type Settled,
+  secondsOfDoubt,
+  succeededTask,
+} from './settlement.ts'
+
+export interface SettlePorts {
+  readonly db: Database
+  readonly releases: Releases
+  readonly health: HealthSettings
+  readonly journal: Journal
+  /** False once the process is going down for good: then the reconciler of another one takes over. */
+  readonly insist: () => boolean
+  /** A slot was freed: a hint for the dispatcher, and never more than that. */
+  readonly freed: () => void
+}
+
+const EXPECTED: Readonly<Record<Outcome['kind'], readonly AttemptState[]>> = {
+  accepted: ['submitting', 'submission_uncertain'],
+  refused: ['submitting', 'submission_uncertain'],
+  unknown: ['submitting'],
+  lost: ['submitting'],
+  not_started: ['reserved', 'submitting'],
+  unsendable: ['reserved', 'submitting'],
+  finished: ['submitting', 'submission_uncertain', 'accepted'],
+  job_failed: ['accepted'],
+  job_cancelled: ['accepted'],
+  timed_out: ['accepted'],
+  life_over: ['accepted'],
+  unresolved: ['submission_uncertain'],
+}
+
+interface Locked {
+  readonly tx: Sql
+  readonly task: TaskRow
+  readonly attempt: AttemptRow
+  readonly release: Release
+  /** Whether the task still waits for this attempt. */
+  readonly mine: boolean
+  /** The database's clock, read after the locks. */
+  readonly now: number
+}
+
+export class Settle {
+  readonly #ports: SettlePorts
+
+  constructor(ports: SettlePorts) {
+    this.#ports = ports
+  }
+
+  /**
+   * Let an outcome count. `stale` where the attempt is no longer as the caller knew it. Insists through faults of the
+   * database, since an answer of a provider that is not written down would be asked for again by nobody.
+   */
+  async apply(attemptId: string, fence: bigint, outcome: Outcome): Promise<Settled> {
+    for (let tries = 0; ; tries += 1) {
+      try {
+        const settled = await this.#once(attemptId, fence, outcome)
+        if (settled.kind !== 'open') this.#ports.freed()
+        if (settled.kind === 'stale')
+          this.#ports.journal.note('settle.stale', { attempt: attemptId, outcome: outcome.kind })
+        return settled
+      } catch (error) {
+        this.#ports.journal.fault('settle', error, { attempt: attemptId, outcome: outcome.kind, tries })
+        if (!this.#ports.insist() || tries >= MOST_TRIES) throw error
+        await pause(Math.min(5000, 100 * 2 ** tries))
+      }
+    }
+  }
+
+  async #once(attemptId: string, fence: bigint, outcome: Outcome): Promise<Settled> {
+    const { db } = this.#ports
+    return withPartition(db, () =>
+      db.transaction((tx) => this.#settle(tx, { attemptId, fence }, outcome), { retry: true }),
+    )
+  }
+
+  async #settle(tx: Sql, which: { attemptId: string; fence: bigint }, outcome: Outcome): Promise<Settled> {
+    const locked = await lockTaskAndAttempt(tx, which.attemptId)
+    if (!locked) return { kind: 'stale' }
+    const { task, attempt } = locked
+    if (attempt.fence !== which.fence) return { kind: 'stale' }
+    if (!EXPECTED[outcome.kind].includes(attempt.state)) return this.#late(tx, task, attempt, outcome)
+    const release = await this.#ports.releases.release(tx, String(attempt.release_id))
+    if (!release) throw new Error(`release ${attempt.release_id} of attempt ${attempt.id} is missing`)
+    const mine = task.state === 'running' && task.attempt_id === attempt.id
+    return this.#move({ tx, task, attempt, release, mine, now: locked.now }, outcome)
+  }
+
+  #move(at: Locked, outcome: Outcome): Promise<Settled> {
+    switch (outcome.kind) {
+      case 'accepted':
+        return this.#accepted(at, outcome)
+      case 'refused':
+        return this.#failed(at, outcome, false)
+      case 'job_failed':
+        return this.#failed(at, outcome, outcome.billed)
+      case 'unknown':
+        return this.#uncertain(at, { kind: 'fault', fault: outcome.fault }, outcome)
+      case 'lost':
+        return this.#uncertain(at, { kind: 'lost' }, null)
+      case 'not_started':
+        return this.#notStarted(at)
+      case 'unsendable':
+        return this.#unsendable(at, outcome.why)
+      case 'finished':
+        return this.#finished(at, outcome)
+      case 'job_cancelled':
+        return this.#cancelled(at)
+      case 'timed_out':
+        return this.#timedOut(at)
+      case 'life_over':
+        return this.#givenUp(at, 'generation_timeout')
+      case 'unresolved':
+        return this.#givenUp(at, 'submission_unresolved')
+    }
+  }
+
+  async #accepted(at: Locked, outcome: Outcome & { kind: 'accepted' }): Promise<Settled> {
+    const firstPollSeconds = Math.min(10, Math.max(0.2, at.attempt.expected_ms / 20_000))
+    const found = { ...outcome, maxRunSeconds: at.release.maxRunSeconds, firstPollSeconds }
+    await markAccepted(at.tx, at.attempt, found)
+    await this.#tell(at, { kind: 'accepted' })
+    return { kind: 'open' }
+  }
+
+  async #uncertain(
+    at: Locked,
+    happening: Happening,
+    outcome: (Outcome & { kind: 'unknown' }) | null,
+  ): Promise<Settled> {
+    const fault = outcome?.fault ?? null
+    await markUncertain(at.tx, at.attempt, {
+      deadlineSeconds: secondsOfDoubt(at.attempt.kind),
+      code: fault?.code ?? 'process_lost',
+      message:
+        fault?.message ?? 'The process that was submitting died; whether the provider accepted is unknown.',
+      providerCode: fault?.providerCode ?? null,
+      httpStatus: fault?.httpStatus ?? null,
+      requestId: outcome?.requestId ?? null,
+    })
+    await this.#tell(at, happening)
+    await raiseAlerts(at.tx, await doubtAlerts(at.tx, at.attempt))
+    // For an image unknown is final: its customer is waiting, and nothing may be submitted beside it (UNK-7).
+    if (at.attempt.kind === 'image' && at.mine) return this.#endFailed(at, 'submission_unresolved')
+    return { kind: 'open' }
+  }
+
+  async #failed(
+    at: Locked,
+    outcome: { fault: Fault; requestId: string | null },
+    billed: boolean | null,
+  ): Promise<Settled> {
+    const past = ended(at.attempt, outcome, { billed, refusal: at.release.realPersonRefusal })
+    await endAttempt(at.tx, at.attempt.id, past)
+    await this.#tell(at, { kind: 'fault', fault: outcome.fault })
+    await raiseAlerts(at.tx, await refusalAlerts(at.tx, at.attempt, outcome.fault))
+    if (!at.mine) return this.#orphan(at, 'failed', past.cost)
+    if (at.task.cancel_requested_at !== null) return this.#endCancelled(at)
+    const next = nextAfterFailure(at, outcome.fault)
+    if (next.kind === 'final') return this.#endFailed(at, next.code)
+    await this.#requeue(at, { attempts: at.task.attempts, delayMs: next.notBeforeMs })
+    return { kind: 'retry', delayMs: next.notBeforeMs }
+  }
+
+  async #finished(at: Locked, outcome: Delivery): Promise<Settled> {
+    const end = endedWell(at.attempt, outcome)
+    await endAttempt(at.tx, at.attempt.id, end)
+    // An image's answer is acceptance and result in one.
+    if (at.attempt.kind === 'image') await this.#tell(at, { kind: 'accepted' })
+    await this.#tell(at, { kind: 'finished', durationMs: outcome.durationMs })
+    if (!at.mine) return this.#orphan(at, 'finished', end.cost)
+    await storeOutputs(at.tx, at.task.id, outcome.outputs)
+    await endTask(
+      at.tx,
+      at.task,
+      succeededTask(at.task, at.release, { attempt: at.attempt, delivery: outcome }),
+    )
+    return { kind: 'ended', state: 'succeeded', code: null }
+  }
+
+  async #notStarted(at: Locked): Promise<Settled> {
+    await endAttempt(at.tx, at.attempt.id, abandoned('nothing was sent'))
+    if (!at.mine) return { kind: 'ended', state: at.task.state, code: null }
+    if (at.task.cancel_requested_at !== null) return this.#endCancelled(at)
+    const counted = at.attempt.number === null ? at.task.attempts : at.task.attempts - 1
+    await this.#requeue(at, { attempts: counted, delayMs: 0 })
+    return { kind: 'retry', delayMs: 0 }
+  }
+
+  /** A fault of our own that another try would meet again: the task ends, and nobody else is blamed. */
+  async #unsendable(at: Locked, why: string): Promise<Settled> {
+    await endAttempt(at.tx, at.attempt.id, abandoned(why))
+    await raiseAlerts(at.tx, attemptAlerts('request_unsendable', at.attempt, why))
+    return at.mine
+      ? this.#endFailed(at, 'internal_error')
+      : { kind: 'ended', state: at.task.state, code: null }
+  }
+
+  async #cancelled(at: Locked): Promise<Settled> {
+    const wanted = at.task.cancel_requested_at !== null
+    const why = wanted ? 'cancelled for the customer' : 'cancelled at the provider, not by us'
+    await endAttempt(at.tx, at.attempt.id, {
+      ...abandoned(why),
+      state: wanted ? 'cancelled' : 'failed',
+      ...(wanted
+        ? {}
+        : { category: 'supply', scope: 'supply', retryable: false, code: 'cancelled_upstream' }),
+    })
+    if (!at.mine) return { kind: 'ended', state: at.task.state, code: null }
+    return wanted ? this.#endCancelled(at) : this.#endFailed(at, 'attempts_exhausted')
+  }
+
+  /** RTY-7. The job may still run: its leases stay held, and it is asked about until the provider's maximum life. */
+  async #timedOut(at: Locked): Promise<Settled> {
+    if (!at.mine) return { kind: 'stale' }
+    await at.tx.query(HOLD_UNTIL, [at.attempt.id, 2 * at.release.maxRunSeconds])
+    await this.#tell(at, { kind: 'fault', fault: TIMED_OUT })
+    await raiseAlerts(
+      at.tx,
+      attemptAlerts('generation_timeout', at.attempt, `longer than ${at.release.maxRunSeconds} s`),
+    )
+    await this.#endFailed(at, 'generation_timeout')
+    return { kind: 'ended', state: 'failed', code: 'generation_timeout' }
+  }
+
+  /** UNK-5 and RTY-7: nobody will know any more. Only now are the leases released. */
+  async #givenUp(at: Locked, code: 'submission_unresolved' | 'generation_timeout'): Promise<Settled> {
+    await endAttempt(at.tx, at.attempt.id, {
+      ...abandoned('the deadline passed without an answer'),
+      state: 'failed',
+      category: 'unknown',
+      scope: 'attempt',
+      retryable: false,
+      mayChangeSupply: false,
+      code,
+      cost: at.attempt.quote_micros,
+    })
+    await raiseAlerts(at.tx, attemptAlerts(code, at.attempt, 'its leases are released now'))
+    return at.mine ? this.#endFailed(at, code) : { kind: 'ended', state: at.task.state, code }
+  }
+
+  async #orphan(at: Locked, how: string, cost: bigint): Promise<Settled> {
+    if (cost > 0n) await recordOrphan(at.tx, { attemptId: at.attempt.id, taskId: at.task.id, how, cost })
+    await recountCost(at.tx, at.task.id)
+    return { kind: 'ended', state: at.task.state, code: null }
+  }
+
+  /** An answer after the deadline of its uncertainty: recorded with its cost, never delivered (UNK-5). */
+  async #late(tx: Sql, task: TaskRow, attempt: AttemptRow, outcome: Outcome): Promise<Settled> {
+    const accepted = outcome.kind === 'accepted' || outcome.kind === 'finished'
+    if (!accepted || attempt.state !== 'failed') return { kind: 'stale' }
+    await recordOrphan(tx, {
+      attemptId: attempt.id,
+      taskId: task.id,
+      how: `late_${outcome.kind}`,
+      cost: attempt.quote_micros,
+    })
+    await raiseAlerts(tx, attemptAlerts('orphan_result', attempt, 'accepted after its task had ended'))
+    return { kind: 'stale' }
+  }
+
+  async #requeue(at: Locked, next: { attempts: number; delayMs: number }): Promise<void> {
+    const past = await pastAttempts(at.tx, at.task.id)
+    const facts = at.task.facts as FactsJson
+    await backToQueue(at.tx, at.task, {
+      turn: next.attempts > 0 ? 0 : 1,
+      lane: laneDigest(at.task.model_id, facts, past),
+      attempts: next.attempts,
+      delaySeconds: next.delayMs / 1000,
+    })
+  }
+
+  async #endFailed(at: Locked, code: string): Promise<Settled> {
+    await endTask(at.tx, at.task, failedTask(at.task, at.release, { state: 'failed', code }))
+    return { kind: 'ended', state: 'failed', code }
+  }
+
+  async #endCancelled(at: Locked): Promise<Settled> {
+    await endTask(at.tx, at.task, failedTask(at.task, at.release, { state: 'cancelled', code: null }))
+    return { kind: 'ended', state: 'cancelled', code: null }
+  }
+
+  async #tell(at: Locked, happening: Happening): Promise<void> {
+    const { attempt } = at
+    const calledAt = attempt.submitting_at ?? attempt.created_at
+    const news: LevelNews[] = []
+    for (const level of ['channel', 'supply'] as const) {
+      const epoch = Number(level === 'channel' ? attempt.channel_epoch : attempt.supply_epoch)
+      const told = newsFor(level, happening, { epoch, calledAt })
+      const id = level === 'channel' ? attempt.channel_id : attempt.supply_id
+      if (told) news.push({ level, id, attemptId: attempt.id, news: told })
+    }
+    const steps = await applyLevelNews(at.tx, news, this.#ports.health)
+    await tellHealth(
+      at.tx,
+      steps.map(({ told, step }) => ({ level: told.level, id: told.id, step })),
+    )
+  }
+}
+
+const MOST_TRIES = 50
+
+const HOLD_UNTIL = {
+  name: 'hold-lease-until',
+  text: `update capacity_lease set held_until = clock_timestamp() + make_interval(secs => $2) where attempt_id = $1`,
+}
+
+/** A job that runs longer than its model allows counts as a failure of its supply: a probe must not hang for ever. */
+const TIMED_OUT: Fault = {
+  category: 'supply',
+  scope: 'supply',
+  retryable: false,
+  certainty: 'rejected',
+  impact: 'failure',
+  code: 'upstream_timeout',
+  message: 'The job ran longer than the model allows.',
+  providerCode: null,
+  httpStatus: null,
+  fingerprint: 'supply|supply|run|generation_timeout',
+  retryAfterMs: null,
+  realPerson: false,
+  connection: false,
+}
+
+function abandoned(message: string) {
+  return {
+    state: 'abandoned' as const,
+    category: null,
+    scope: null,
+    retryable: null,
+    mayChangeSupply: null,
+    code: null,
+    message,
+    providerCode: null,
+    httpStatus: null,
+    requestId: null,
+    cost: 0n,
+    reported: null,
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms).unref())
+}

@@ -1,0 +1,174 @@
+/** The judgements of settle, apart from its transaction: what an outcome makes of an attempt, and of its task. */
+import type { FactsJson, Release } from '../core/frozen.ts'
+import type { Fault } from '../core/outcome.ts'
+import {
+  type AfterFailure,
+  afterFailure,
+  costOfAttempt,
+  mayChangeSupply,
+  type RealPersonRefusal,
+} from '../core/retry.ts'
+import type { AttemptEnd, AttemptRow, TaskRow } from '../store/attempts.ts'
+import type { Output, TaskEnd } from '../store/usage.ts'
+
+export interface Delivery {
+  readonly outputs: readonly Output[]
+  /** From acceptance to result, where both are known. */
+  readonly durationMs: number | null
+  readonly reported: object | null
+  readonly requestId: string | null
+}
+
+/** What may happen to an attempt. */
+export type Outcome =
+  | { readonly kind: 'accepted'; readonly providerTaskId: string; readonly requestId: string | null }
+  /** Not sent, or completely refused. */
+  | { readonly kind: 'refused'; readonly fault: Fault; readonly requestId: string | null }
+  /** It may have been accepted (UNK-1). */
+  | { readonly kind: 'unknown'; readonly fault: Fault; readonly requestId: string | null }
+  /** Its process died between `submitting` and the answer (UNK-6). */
+  | { readonly kind: 'lost' }
+  /** Proven that nothing of it was sent, and nobody is to blame. */
+  | { readonly kind: 'not_started' }
+  /** What is stored of the request could not be opened. */
+  | { readonly kind: 'unsendable'; readonly why: string }
+  | ({ readonly kind: 'finished' } & Delivery)
+  /** The accepted job failed; `billed` is the provider's word on it, null where it has none. */
+  | {
+      readonly kind: 'job_failed'
+      readonly fault: Fault
+      readonly billed: boolean | null
+      readonly requestId: string | null
+    }
+  | { readonly kind: 'job_cancelled' }
+  /** RTY-7: `max_run_seconds` are over. */
+  | { readonly kind: 'timed_out' }
+  /** The provider's maximum life is over. */
+  | { readonly kind: 'life_over' }
+  /** UNK-5. */
+  | { readonly kind: 'unresolved' }
+
+export type Settled =
+  /** The attempt was no longer as the caller knew it: nothing was changed. */
+  | { readonly kind: 'stale' }
+  /** The attempt goes on. */
+  | { readonly kind: 'open' }
+  /** The task has its next turn, after so many ms. */
+  | { readonly kind: 'retry'; readonly delayMs: number }
+  | { readonly kind: 'ended'; readonly state: string; readonly code: string | null }
+
+/** UNK-5: how long an unknown submission may be asked about. */
+export function secondsOfDoubt(kind: 'video' | 'image'): number {
+  return kind === 'video' ? 3600 : 300
+}
+
+export function ended(
+  attempt: AttemptRow,
+  outcome: { fault: Fault; requestId: string | null },
+  terms: { billed: boolean | null; refusal: RealPersonRefusal },
+): AttemptEnd {
+  const { fault } = outcome
+  return {
+    state: 'failed',
+    category: fault.category,
+    scope: fault.scope,
+    retryable: fault.retryable,
+    mayChangeSupply: mayChangeSupply(fault, terms.refusal),
+    code: fault.code,
+    message: fault.message,
+    providerCode: fault.providerCode,
+    httpStatus: fault.httpStatus,
+    requestId: outcome.requestId,
+    cost: costOfFailure(attempt, terms.billed),
+    reported: null,
+  }
+}
+
+/** COST-7. An attempt that was never accepted was refused; one that was accepted is billed by its price list. */
+function costOfFailure(attempt: AttemptRow, billed: boolean | null): bigint {
+  const terms = { quote: attempt.quote_micros, billsFailures: billed ?? attempt.bills_failures }
+  return costOfAttempt({ kind: attempt.state === 'accepted' ? 'failed' : 'refused' }, terms)
+}
+
+export function endedWell(attempt: AttemptRow, delivery: Delivery): AttemptEnd {
+  const asked = delivery.outputs.length
+  const delivered = delivery.outputs.filter((output) => output.error === null).length
+  const terms = { quote: attempt.quote_micros, billsFailures: attempt.bills_failures }
+  return {
+    state: 'succeeded',
+    category: null,
+    scope: null,
+    retryable: null,
+    mayChangeSupply: null,
+    code: null,
+    message: null,
+    providerCode: null,
+    httpStatus: null,
+    requestId: delivery.requestId,
+    cost: costOfAttempt({ kind: 'delivered', delivered, asked }, terms),
+    reported: delivery.reported,
+  }
+}
+
+/** RTY-1 to RTY-6, ERR-4, UNK-3. Another supply is looked for at once; whether one is free, the next round says. */
+export function nextAfterFailure(
+  at: { task: TaskRow; attempt: AttemptRow; release: Release; now: number },
+  fault: Fault,
+): AfterFailure {
+  const { task, attempt, release } = at
+  const ageMs = (at.now - task.created_at) / 1000
+  return afterFailure({
+    media: attempt.kind,
+    fault,
+    attemptsCounted: task.attempts,
+    policy: release.policy,
+    realPersonRefusal: release.realPersonRefusal,
+    taskAgeMs: ageMs,
+    otherSupplyFree: release.bindings.some((binding) => binding.supplyId !== attempt.supply_id),
+    deadlineMsLeft: attempt.kind === 'image' ? release.imageTimeoutSeconds * 1000 - ageMs : null,
+  })
+}
+
+export function failedTask(
+  task: Pick<TaskRow, 'facts'>,
+  release: Release,
+  end: { state: 'failed' | 'cancelled' | 'rejected'; code: string | null; param?: string | null },
+): TaskEnd {
+  return {
+    state: end.state,
+    code: end.code,
+    param: end.param ?? null,
+    parameters: task.facts,
+    delivered: {
+      degraded: false,
+      requestedProfile: release.profile,
+      actualProfile: release.profile,
+      droppedInputs: [],
+    },
+  }
+}
+
+/** DEG-3, CUS-2: what was billed is what was sent and, of a batch, what came back. */
+export function succeededTask(
+  task: TaskRow,
+  release: Release,
+  by: { attempt: AttemptRow; delivery: Delivery },
+): TaskEnd {
+  const { degraded, kind } = by.attempt
+  const facts = task.facts as FactsJson
+  const delivered = by.delivery.outputs.filter((output) => output.error === null).length
+  const dropped = degraded?.dropped_inputs ?? []
+  const inputs = Object.fromEntries(Object.entries(facts.inputs).filter(([name]) => !dropped.includes(name)))
+  return {
+    state: 'succeeded',
+    code: null,
+    param: null,
+    parameters: { ...facts, inputs, ...(kind === 'image' ? { count: delivered } : {}) },
+    delivered: {
+      degraded: degraded !== null,
+      requestedProfile: release.profile,
+      actualProfile: degraded?.actual_profile ?? release.profile,
+      droppedInputs: dropped,
+    },
+  }
+}

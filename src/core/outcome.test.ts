@@ -252,7 +252,7 @@ describe('a call that may be repeated', () => {
       'supply/supply retryable unknown failure upstream_timeout',
     ],
     ['a reset', awaiting(error('ECONNRESET')), 'supply/supply retryable unknown failure upstream_error'],
-    ['our own stop', awaiting({ kind: 'stopped' }), 'supply/attempt retryable unknown none upstream_error'],
+    ['our own stop', awaiting({ kind: 'stopped' }), 'supply/attempt retryable unknown none call_stopped'],
     [
       'too large',
       reading(200, { kind: 'too_large' }),

@@ -49,6 +49,7 @@ export const FAULT_CODES = [
   'certificate_refused',
   'channel_misconfigured',
   'call_misbuilt',
+  'call_stopped',
   // It cannot be known what came of the submission (UNK-1), or an answer says nothing.
   'submission_unknown',
   'answer_unreadable',
@@ -196,7 +197,7 @@ const CERTIFICATE = meaning('supply/channel', 'certificate_refused', {
   impact: 'persistent_failure',
 })
 const MISBUILT = meaning('request/attempt', 'call_misbuilt')
-const STOPPED = meaning('unknown/attempt', 'submission_unknown', { retryable: true })
+const STOPPED = meaning('supply/attempt', 'call_stopped', { retryable: true })
 
 /** No byte of the request left. Whatever the error is called, it is the way to the provider that failed. */
 function neverSent(end: TransportEnd): Fault {
@@ -287,7 +288,7 @@ const REFUSING_STATUS: ReadonlyMap<number, Meaning> = new Map([
 function readFault(evidence: Evidence): Fault {
   switch (evidence.stage) {
     case 'connecting':
-      return neverSent(evidence.end)
+      return unconnectedRead(evidence.end)
     case 'awaiting_head':
     case 'reading_body':
       return fault(brokenRead(evidence.end), 'unknown', {
@@ -301,12 +302,18 @@ function readFault(evidence: Evidence): Fault {
   }
 }
 
+/** A create that runs out of time here was no attempt; a read has shown that nobody answers. */
+function unconnectedRead(end: TransportEnd): Fault {
+  const timedOut = { kind: 'error', code: 'CONNECT_DEADLINE', message: textOf(end) } as const
+  return neverSent(end.kind === 'deadline' ? timedOut : end)
+}
+
 function brokenRead(end: TransportEnd): Meaning {
   switch (end.kind) {
     case 'deadline':
       return meaning('supply/supply', 'upstream_timeout', { impact: 'failure' })
     case 'stopped':
-      return meaning('supply/attempt', 'upstream_error')
+      return STOPPED
     case 'too_large':
       return meaning('supply/supply', 'answer_unreadable', { impact: 'failure' })
     case 'error':

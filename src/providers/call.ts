@@ -38,7 +38,7 @@ export type Exchange =
   | { readonly kind: 'answered'; readonly answer: Answer; readonly receivedAtMs: number }
   | { readonly kind: 'broken'; readonly evidence: Exclude<Evidence, { stage: 'complete' }> }
   /** Proven: no byte left, and it was our own doing. */
-  | { readonly kind: 'stopped_before_sending' }
+  | { readonly kind: 'stopped_before_sending'; readonly why: 'deadline' | 'not_wanted' | 'closing' }
 
 export interface CallerSettings {
   /** DNS, TCP and TLS together. */
@@ -87,7 +87,7 @@ export function createCaller(options: CallerOptions = {}): Caller {
   return {
     settings,
     exchange: async (call) => {
-      if (closed) return { kind: 'stopped_before_sending' }
+      if (closed) return { kind: 'stopped_before_sending', why: 'closing' }
       const handler = new RecordingHandler(call, settings.maxAnswerBytes)
       running.add(handler)
       try {
@@ -180,7 +180,7 @@ class RecordingHandler implements Dispatcher.DispatchHandler {
       return
     }
     if (!this.#isStillWanted()) {
-      this.#finish({ kind: 'stopped_before_sending' })
+      this.#finish({ kind: 'stopped_before_sending', why: 'not_wanted' })
       controller.abort(new Error('no longer wanted'))
       return
     }
@@ -227,9 +227,7 @@ class RecordingHandler implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: unknown): void {
     if (codeOf(error) === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') this.#break({ kind: 'too_large' })
-    else if (!this.#began && SHUTTING_DOWN.has(codeOf(error)))
-      this.#finish({ kind: 'stopped_before_sending' })
-    else if (SHUTTING_DOWN.has(codeOf(error))) this.#break({ kind: 'stopped' })
+    else if (SHUTTING_DOWN.has(codeOf(error))) this.stop('stopped')
     else this.#break({ kind: 'error', code: codeOf(error), message: messageOf(error, this.#call.secrets) })
   }
 
@@ -237,7 +235,7 @@ class RecordingHandler implements Dispatcher.DispatchHandler {
   stop(why: 'deadline' | 'stopped' | 'too_large'): void {
     if (this.#settled) return
     if (!this.#began) {
-      this.#finish({ kind: 'stopped_before_sending' })
+      this.#finish({ kind: 'stopped_before_sending', why: why === 'deadline' ? 'deadline' : 'closing' })
       return
     }
     this.#break({ kind: why })

@@ -8,7 +8,7 @@ export type JsonObject = Readonly<Record<string, unknown>>
 /** The body as an object; null where it is no JSON, or no object: an HTML page, a cut-off text, an empty answer. */
 export function parseObject(body: Buffer): JsonObject | null {
   try {
-    return asObject(JSON.parse(body.toString('utf8')))
+    return asObject(JSON.parse(body.toString('utf8').replace(/^\uFEFF/, '')))
   } catch {
     return null
   }

@@ -56,10 +56,11 @@ export function submissionFault(exchange: Unaccepted, reading: Reading): Fault {
   return classifySubmission(evidenceOf(exchange, reading))
 }
 
-/** The fault of a call that may be repeated; a call that we stopped ourselves counts as one that broke off. */
+/** The fault of a call that may be repeated. Out of time while connecting means that nobody answers there. */
 export function readFault(exchange: Exchange, reading: Reading): Fault {
   if (exchange.kind === 'stopped_before_sending') {
-    return classifyRead({ stage: 'connecting', end: { kind: 'stopped' } })
+    const end = { kind: exchange.why === 'deadline' ? ('deadline' as const) : ('stopped' as const) }
+    return classifyRead({ stage: 'connecting', end })
   }
   return classifyRead(evidenceOf(exchange, reading))
 }

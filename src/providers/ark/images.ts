@@ -39,7 +39,7 @@ interface Circumstances {
 }
 
 async function imageReply(exchange: Exchange, at: Circumstances): Promise<ImageReply> {
-  if (exchange.kind === 'stopped_before_sending') return exchange
+  if (exchange.kind === 'stopped_before_sending') return { kind: 'stopped_before_sending' }
   // Seedream's documented answer has an `error` beside an empty `data` under 200.
   const reading: Reading = { ...readingOf(at.target), refusesIn2xx: true }
   const requestId = requestIdOf(exchange)

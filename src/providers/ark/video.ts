@@ -38,7 +38,7 @@ export async function submitVideo(
 }
 
 function submitReply(exchange: Exchange, reading: Reading): SubmitReply {
-  if (exchange.kind === 'stopped_before_sending') return exchange
+  if (exchange.kind === 'stopped_before_sending') return { kind: 'stopped_before_sending' }
   const requestId = requestIdOf(exchange)
   const providerTaskId = acceptedId(exchange)
   if (providerTaskId !== null) return { kind: 'accepted', providerTaskId, requestId }

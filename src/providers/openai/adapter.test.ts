@@ -11,6 +11,7 @@ import type { Fault } from '../../core/outcome.ts'
 import type { Account, ImageOrder, OutboundInput, Submission, VideoOrder } from '../adapter.ts'
 import { createCaller } from '../call.ts'
 import { createOpenAiAdapter } from './adapter.ts'
+import { OPENAI_FAULTS } from './faults.ts'
 import { sizeOf } from './size.ts'
 
 const caller = createCaller()
@@ -85,6 +86,10 @@ interface Row {
   readonly code: string
   readonly body: object
   readonly says: string
+}
+interface Said {
+  readonly code?: string | null
+  readonly type?: string | null
 }
 const fixture = (name: string) =>
   JSON.parse(readFileSync(new URL(`./fixtures/${name}.json`, import.meta.url), 'utf8'))
@@ -214,6 +219,7 @@ describe('creating a video', () => {
       { id: 'v', status: 'failed', error: { code: 'x', message: 'y' } },
       'accepted',
     ],
+    ['a number for an ID', { id: 17 }, 'accepted'],
     ['an error and no ID', { error: { code: 'moderation_blocked', message: 'y' } }, 'unknown'],
     ['a flat error and no ID', { code: 'fail', message: 'y' }, 'unknown'],
     ['nothing', {}, 'unknown'],
@@ -279,6 +285,17 @@ describe('the errors of the dialect', () => {
       expect(declared).toMatchObject({ fault: { category: 'supply', certainty: 'rejected' } })
     },
   )
+
+  it('every row of the adapter’s table is met', () => {
+    const codes: string[] = rows.flatMap(({ body }: { body: { error?: Said } & Said }) => {
+      const said = body.error ?? body
+      return [said.code ?? said.type ?? '']
+    })
+    const tried = [...codes, ...jobs.map(([code]: [string]) => code)]
+    const met = (code: string) =>
+      code.endsWith('*') ? tried.some((each) => each.startsWith(code.slice(0, -1))) : tried.includes(code)
+    expect(OPENAI_FAULTS.flatMap(({ code }) => (code === undefined || met(code) ? [] : [code]))).toEqual([])
+  })
 
   it.each<[string, string]>(jobs)('ERR-1: %s of a failed video: %s', async (code, says) => {
     const server = await serve(() => ({ body: { id: 'v', status: 'failed', error: { code, message: 'x' } } }))

@@ -61,7 +61,7 @@ interface Circumstances {
 }
 
 async function imageReply(exchange: Exchange, at: Circumstances): Promise<ImageReply> {
-  if (exchange.kind === 'stopped_before_sending') return exchange
+  if (exchange.kind === 'stopped_before_sending') return { kind: 'stopped_before_sending' }
   const reading = readingOf(at.target)
   const requestId = requestIdOf(exchange)
   const batch = batchOf(exchange)

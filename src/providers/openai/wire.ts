@@ -111,7 +111,13 @@ function codeAt(error: JsonObject): string | null {
 
 /** The ID of a created video: OpenAI's `id`, or an older gateway's `task_id`. */
 export function readVideoId(body: JsonObject): string | null {
-  return textAt(body, 'id') ?? textAt(body, 'task_id')
+  return idAt(body, 'id') ?? idAt(body, 'task_id')
+}
+
+/** A text, or a whole number, as some databases give it. */
+function idAt(body: JsonObject, key: string): string | null {
+  const id = body[key]
+  return Number.isSafeInteger(id) ? String(id) : textAt(body, key)
 }
 
 export type VideoStatus = 'queued' | 'running' | 'succeeded' | 'failed' | 'expired' | 'cancelled'

@@ -62,6 +62,7 @@ export function resolveCatalog(
           at: 'value',
           path: ['channels', id, 'base_url'],
           problem: url.why,
+          // biome-ignore lint/suspicious/noTemplateCurlyInString: this is what a writer writes.
           remedy: 'set it, or give a default: ${NAME:-default}',
         })
       const secret = resolveSecret(channel.credential, environment)

@@ -165,8 +165,8 @@ const prices = <B extends z.ZodType, C extends z.ZodType>(billing: B, condition:
 const CREDENTIAL_RULE =
   'a secret never stands in this file: write env:NAME (a variable of the environment) or file:PATH'
 
-// biome-ignore lint/suspicious/noTemplateCurlyInString: this is what a writer writes.
 const BASE_URL_RULE =
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: this is what a writer writes.
   'expected http://… or https://…; ${NAME} and ${NAME:-default} stand for variables of the environment'
 
 const channelEntry = z.strictObject({

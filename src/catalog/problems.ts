@@ -40,7 +40,7 @@ export function printProblem(file: string, problem: Problem): string {
 /** The nearest of the names that are known, if one is near. */
 export function didYouMean(wrong: string, known: Iterable<string>): string | null {
   let best: string | null = null
-  let least = Math.max(1, Math.floor(wrong.length / 3)) + 1
+  let least = Math.min(Math.max(1, Math.floor(wrong.length / 3)) + 1, wrong.length)
   for (const name of known) {
     const steps = distance(wrong.toLowerCase(), name.toLowerCase())
     if (steps < least) [best, least] = [name, steps]

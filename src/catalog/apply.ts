@@ -6,7 +6,6 @@ import { lockCatalog, readCatalogRows } from '../store/catalog.ts'
 import {
   archive,
   clearFlags,
-  type SealedCredential,
   saveBinding,
   saveCapability,
   saveChannel,
@@ -20,18 +19,13 @@ import {
 } from '../store/catalog-writes.ts'
 import type { Database, Sql } from '../store/database.ts'
 import { lockLevels } from '../store/levels.ts'
+import { isSealed, type Keyring, seal } from '../store/secrets.ts'
 import type { Catalog, PriceListDocument, SupplyPrices } from './definitions.ts'
 import { type Environment, resolveSecret } from './environment.ts'
 import { convert } from './notation.ts'
 import { type Change, type ChangeKind, type Family, type Plan, planApply, ratesAfter } from './plan.ts'
 import { type Publication, type Published, publishAll } from './publish.ts'
 import { type SavedCatalog, savedCatalog } from './saved.ts'
-
-/** Seals secrets; `digest` is keyed and tells whether a secret changed. */
-export interface SecretKeeper {
-  digest(secret: string): Uint8Array
-  seal(secret: string): SealedCredential
-}
 
 export interface ApplyOptions {
   readonly publish: boolean
@@ -41,7 +35,8 @@ export interface ApplyOptions {
   /** Who applies; kept with releases. */
   readonly by: string
   readonly environment: Environment
-  readonly secrets: SecretKeeper
+  /** Seals credentials; its first key is used. */
+  readonly keyring: Keyring
 }
 
 export interface Applied {
@@ -160,14 +155,11 @@ class Writing {
     const unresolved: { channel: string; why: string }[] = []
     for (const [id, channel] of wanted.channels) {
       if (changed.has(id)) await saveChannel(this.#tx, id, channel)
-      const secret = resolveSecret(channel.credential, options.environment)
+      const secret = await resolveSecret(channel.credential, options.environment)
       if (!secret.ok) unresolved.push({ channel: id, why: secret.why })
-      else if (isNew(secret.value, saved.channels.get(id)?.credentialDigest ?? null, options.secrets)) {
-        await saveCredential(
-          this.#tx,
-          { id, reference: channel.credential },
-          options.secrets.seal(secret.value),
-        )
+      else if (isNew(secret.value, { id, saved, keyring: options.keyring })) {
+        const sealed = seal(options.keyring, secret.value, id)
+        await saveCredential(this.#tx, { id, reference: channel.credential }, sealed)
         stored.push(id)
       }
     }
@@ -232,8 +224,12 @@ function concerns(change: Change, part: string): boolean {
   )
 }
 
-function isNew(secret: string, stored: Uint8Array | null, secrets: SecretKeeper): boolean {
-  return stored === null || Buffer.compare(secrets.digest(secret), stored) !== 0
+function isNew(
+  text: string,
+  { id, saved, keyring }: { id: string; saved: SavedCatalog; keyring: Keyring },
+): boolean {
+  const stored = saved.channels.get(id)?.credential
+  return !stored || !isSealed(keyring, stored, { text, channelId: id })
 }
 
 function pricesRow({ currency, rate, list }: SupplyPrices) {

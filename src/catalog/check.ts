@@ -12,10 +12,10 @@ export interface Checked {
 }
 
 /** In the order of the file. */
-export function checkCatalog(text: string, environment: Environment): Checked {
+export async function checkCatalog(text: string, environment: Environment): Promise<Checked> {
   const file = readCatalogText(text)
   if (file.yaml.faults.length > 0) return { problems: file.yaml.faults.map(syntaxProblem), catalog: null }
-  const resolved = resolveCatalog(file.catalog, environment)
+  const resolved = await resolveCatalog(file.catalog, environment)
   const findings = [...file.findings, ...findingsOfMeaning(file), ...resolved.findings]
   const problems = findings.map((finding) => place(file, finding)).sort(byPlace)
   const failed = problems.some((problem) => problem.severity === 'error')

@@ -1,12 +1,10 @@
 /** What a file takes from outside: variables in base URLs, and the secrets that credentials refer to. */
-import type { Catalog } from './definitions.ts'
+import { resolveReference } from '../store/secrets.ts'
+import type { Catalog, Channel } from './definitions.ts'
 import type { Finding } from './problems.ts'
 
-export interface Environment {
-  readonly variables: Readonly<Record<string, string | undefined>>
-  /** The content of a file; throws where it cannot be read. */
-  readonly readFile: (path: string) => string
-}
+/** Variables by name; handed in, since one place alone reads the process's. */
+export type Environment = Readonly<Record<string, string | undefined>>
 
 const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g
 
@@ -18,7 +16,7 @@ export type Resolved<T> =
 export function resolveUrl(written: string, environment: Environment): Resolved<string> {
   const missing: string[] = []
   const value = written.replace(VARIABLE, (_, name: string, otherwise: string | undefined) => {
-    const found = environment.variables[name] || otherwise
+    const found = environment[name] || otherwise
     if (found === undefined) missing.push(name)
     return found ?? ''
   })
@@ -27,55 +25,36 @@ export function resolveUrl(written: string, environment: Environment): Resolved<
   return { ok: true, value: value.replace(/\/+$/, '') }
 }
 
-/** The secret behind `env:NAME` or `file:PATH`, without the line break at its end. The answer never repeats it. */
-export function resolveSecret(reference: string, environment: Environment): Resolved<string> {
-  const value = reference.startsWith('env:')
-    ? environment.variables[reference.slice(4)]
-    : secretOfFile(reference, environment)
-  if (typeof value === 'object') return value
-  const secret = value?.trim() ?? ''
-  if (secret !== '') return { ok: true, value: secret }
-  return { ok: false, why: `${reference} is ${value === undefined ? 'not set' : 'empty'}` }
-}
-
-function secretOfFile(reference: string, environment: Environment): string | Resolved<string> {
+/** The secret behind `env:NAME` or `file:PATH`, or why there is none. */
+export async function resolveSecret(reference: string, environment: Environment): Promise<Resolved<string>> {
   try {
-    return environment.readFile(reference.slice('file:'.length))
+    return { ok: true, value: await resolveReference(reference, environment) }
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable'
-    return { ok: false, why: `${reference} cannot be read (${code})` }
+    return { ok: false, why: error instanceof Error ? error.message : String(error) }
   }
 }
 
 /** The catalog with its base URLs as this environment makes them, and what it lacks. */
-export function resolveCatalog(
-  catalog: Catalog,
-  environment: Environment,
-): { catalog: Catalog; findings: Finding[] } {
+export async function resolveCatalog(catalog: Catalog, environment: Environment) {
   const findings: Finding[] = []
-  const channels = new Map(
-    [...catalog.channels].map(([id, channel]) => {
-      const url = resolveUrl(channel.base_url, environment)
-      if (!url.ok)
-        findings.push({
-          severity: 'error',
-          at: 'value',
-          path: ['channels', id, 'base_url'],
-          problem: url.why,
-          // biome-ignore lint/suspicious/noTemplateCurlyInString: this is what a writer writes.
-          remedy: 'set it, or give a default: ${NAME:-default}',
-        })
-      const secret = resolveSecret(channel.credential, environment)
-      if (!secret.ok)
-        findings.push({
-          severity: 'warning',
-          at: 'value',
-          path: ['channels', id, 'credential'],
-          problem: secret.why,
-          remedy: 'set it before you apply: without it no model on this channel can be published',
-        })
-      return [id, { ...channel, base_url: url.ok ? url.value : channel.base_url }]
-    }),
-  )
+  const channels = new Map<string, Channel>()
+  for (const [id, channel] of catalog.channels) {
+    const url = resolveUrl(channel.base_url, environment)
+    if (!url.ok) findings.push(urlFinding(id, url.why))
+    const secret = await resolveSecret(channel.credential, environment)
+    if (!secret.ok) findings.push(secretFinding(id, secret.why))
+    channels.set(id, url.ok ? { ...channel, base_url: url.value } : channel)
+  }
   return { catalog: { ...catalog, channels }, findings }
+}
+
+function urlFinding(id: string, problem: string): Finding {
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: this is what a writer writes.
+  const remedy = 'set it, or give a default: ${NAME:-default}'
+  return { severity: 'error', at: 'value', path: ['channels', id, 'base_url'], problem, remedy }
+}
+
+function secretFinding(id: string, problem: string): Finding {
+  const remedy = 'set it before you apply: without it no model on this channel can be published'
+  return { severity: 'warning', at: 'value', path: ['channels', id, 'credential'], problem, remedy }
 }

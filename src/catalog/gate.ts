@@ -316,7 +316,7 @@ function credentials({ bound, catalog }: Judged): Result[] {
       refusals.push(
         refuse('credentials', `channel ${id} is archived`, 'bring it back, or bind supplies of another'),
       )
-    else if (channel.credentialId === null)
+    else if (channel.credential === null)
       refusals.push(
         refuse(
           'credentials',
@@ -324,7 +324,8 @@ function credentials({ bound, catalog }: Judged): Result[] {
           'set it where the catalog is applied, and apply again',
         ),
       )
-    else evidence[id] = { reference: channel.definition.credential, credential: String(channel.credentialId) }
+    else
+      evidence[id] = { reference: channel.definition.credential, credential: String(channel.credential.id) }
   }
   return allOrRefusals('credentials', refusals, evidence)
 }

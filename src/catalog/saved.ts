@@ -1,7 +1,7 @@
 /** The stored catalog in the terms of a file, so that the two can be compared, and one be written from the other. */
 import type { AdminState } from '../core/catalog.ts'
 import { printInstant } from '../core/time.ts'
-import type { BindingRow, CatalogRows, SupplyRow } from '../store/catalog.ts'
+import type { BindingRow, CatalogRows, ChannelRow, SupplyRow } from '../store/catalog.ts'
 import type {
   Binding,
   CapabilityDocument,
@@ -23,8 +23,8 @@ export interface SavedEntry<T> {
 
 export interface SavedChannel extends SavedEntry<Channel> {
   readonly adminState: AdminState
-  readonly credentialId: bigint | null
-  readonly credentialDigest: Uint8Array | null
+  /** null: no secret is stored. */
+  readonly credential: { readonly id: bigint; readonly keyId: string; readonly digest: Buffer } | null
 }
 
 export interface SavedSupply extends SavedEntry<Supply> {
@@ -92,8 +92,7 @@ export function savedCatalog(rows: CatalogRows): SavedCatalog {
       },
       archived: row.archived,
       adminState: row.admin_state,
-      credentialId: row.credential_id,
-      credentialDigest: row.credential_digest,
+      credential: credentialOf(row),
     })),
     supplies: byId(rows.supplies, savedSupply),
     policies: byId(rows.policies, (row) => ({
@@ -122,6 +121,11 @@ function byId<R extends { id: string }, T>(rows: readonly R[], read: (row: R) =>
 
 function versionOf(row: { archived: boolean; version: number; version_id: bigint }) {
   return { archived: row.archived, version: row.version, versionId: row.version_id }
+}
+
+function credentialOf(row: ChannelRow): SavedChannel['credential'] {
+  const { credential_id: id, credential_key_id: keyId, credential_digest: digest } = row
+  return id === null || keyId === null || digest === null ? null : { id, keyId, digest }
 }
 
 function savedSupply(row: SupplyRow): SavedSupply {

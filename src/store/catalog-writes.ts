@@ -5,6 +5,7 @@
 import type { RealPersonPolicy, Tier } from '../core/catalog.ts'
 import type { Media } from '../core/request.ts'
 import type { Sql } from './database.ts'
+import type { Sealed } from './secrets.ts'
 
 const SETTING = {
   name: 'save-setting',
@@ -13,13 +14,6 @@ const SETTING = {
 
 export async function saveSetting(tx: Sql, name: string, value: unknown): Promise<void> {
   await tx.query(SETTING, [name, JSON.stringify(value)])
-}
-
-export interface SealedCredential {
-  readonly keyId: string
-  readonly nonce: Uint8Array
-  readonly ciphertext: Uint8Array
-  readonly digest: Uint8Array
 }
 
 const CREDENTIAL = {
@@ -37,15 +31,11 @@ const POINT_AT_CREDENTIAL = {
 export async function saveCredential(
   tx: Sql,
   channel: { id: string; reference: string },
-  sealed: SealedCredential,
+  sealed: Sealed,
 ): Promise<void> {
-  const bytes = [sealed.nonce, sealed.ciphertext, sealed.digest].map((part) => Buffer.from(part))
-  const { rows } = await tx.query<{ id: bigint }>(CREDENTIAL, [
-    channel.id,
-    channel.reference,
-    sealed.keyId,
-    ...bytes,
-  ])
+  const { keyId, nonce, ciphertext, digest } = sealed
+  const values = [channel.id, channel.reference, keyId, nonce, ciphertext, digest]
+  const { rows } = await tx.query<{ id: bigint }>(CREDENTIAL, values)
   await tx.query(POINT_AT_CREDENTIAL, [channel.id, rows[0]?.id])
 }
 

@@ -13,6 +13,7 @@ export interface ChannelRow {
   base_url: string
   credential_ref: string
   credential_id: bigint | null
+  credential_key_id: string | null
   /** Keyed digest of the stored secret. */
   credential_digest: Buffer | null
   concurrency: number
@@ -96,7 +97,7 @@ const SETTINGS = {
 
 const CHANNELS = {
   name: 'catalog-channels',
-  text: `select c.id, c.provider, c.base_url, c.credential_ref, c.credential_id, k.digest as credential_digest, c.concurrency,
+  text: `select c.id, c.provider, c.base_url, c.credential_ref, c.credential_id, k.key_id as credential_key_id, k.digest as credential_digest, c.concurrency,
       c.admin_state, c.options, c.archived_at is not null as archived
     from channel c left join credential k on k.id = c.credential_id order by c.id`,
 }

@@ -1,52 +1,38 @@
-/** What tests of the catalog share: a small file to change, an environment, and a keeper of secrets. */
-import { createHash, createHmac } from 'node:crypto'
+/** What tests of the catalog share: a small file to change, an environment, and a key. */
 import { readFileSync } from 'node:fs'
-import { type Applied, type ApplyOptions, applyCatalog, type SecretKeeper } from '../../src/catalog/apply.ts'
+import { type Applied, type ApplyOptions, applyCatalog } from '../../src/catalog/apply.ts'
 import { checkCatalog } from '../../src/catalog/check.ts'
 import type { Catalog } from '../../src/catalog/definitions.ts'
 import type { Environment } from '../../src/catalog/environment.ts'
 import { printProblem } from '../../src/catalog/problems.ts'
 import type { Database } from '../../src/store/database.ts'
+import { parseKeyring } from '../../src/store/secrets.ts'
 
 export const DEMO = readFileSync(new URL('../../demo/catalog.yaml', import.meta.url), 'utf8')
 
-export function environmentOf(
-  variables: Record<string, string> = { SIMULATOR_KEY: 'sim-secret' },
-): Environment {
-  return {
-    variables,
-    readFile: (path) => {
-      throw Object.assign(new Error(`no ${path} in a test`), { code: 'ENOENT' })
-    },
-  }
-}
-
-/** The real thing's shape, without AES: what is stored here nobody opens. */
-export const KEEPER: SecretKeeper = {
-  digest: (secret) => createHmac('sha256', 'test').update(secret).digest(),
-  seal: (secret) => ({
-    keyId: 'test',
-    nonce: createHash('sha256').update(secret).digest().subarray(0, 12),
-    ciphertext: Buffer.from(secret).toReversed(),
-    digest: KEEPER.digest(secret),
-  }),
-}
+export const DEMO_ENVIRONMENT: Environment = { SIMULATOR_KEY: 'sim-secret' }
+export const SMALL_ENVIRONMENT: Environment = { KEY: 'secret-1' }
+export const KEYRING = parseKeyring('11'.repeat(32), 'a test')
 
 /** A file that must be without errors. */
-export function catalogOf(text: string, environment = environmentOf()): Catalog {
-  const { catalog, problems } = checkCatalog(text, environment)
+export async function catalogOf(text: string, environment: Environment): Promise<Catalog> {
+  const { catalog, problems } = await checkCatalog(text, environment)
   if (catalog === null) throw new Error(problems.map((problem) => printProblem('test', problem)).join('\n'))
   return catalog
 }
 
-export function apply(db: Database, text: string, options: Partial<ApplyOptions> = {}): Promise<Applied> {
-  const environment = options.environment ?? environmentOf()
-  return applyCatalog(db, catalogOf(text, environment), {
+export async function apply(
+  db: Database,
+  text: string,
+  options: Partial<ApplyOptions> = {},
+): Promise<Applied> {
+  const environment = options.environment ?? { ...DEMO_ENVIRONMENT, ...SMALL_ENVIRONMENT }
+  return applyCatalog(db, await catalogOf(text, environment), {
     publish: false,
     prune: false,
     dryRun: false,
     by: 'test',
-    secrets: KEEPER,
+    keyring: KEYRING,
     ...options,
     environment,
   })
@@ -76,5 +62,3 @@ models:
     bindings:
       b: { supply: s, verified: { by: ann, at: 2026-11-20, evidence: job 7 } }
 `
-
-export const SMALL_ENVIRONMENT = environmentOf({ KEY: 'secret-1' })

@@ -4,11 +4,11 @@
  */
 import type { Account } from '../providers/adapter.ts'
 import type { Sql } from '../store/database.ts'
-import type { Sealer } from '../store/secrets.ts'
+import { type Keyring, unseal } from '../store/secrets.ts'
 
 const CREDENTIAL = {
   name: 'credential-by-id',
-  text: 'select channel_id, key_id, nonce, ciphertext from credential where id = $1',
+  text: 'select channel_id, key_id, nonce, ciphertext, digest from credential where id = $1',
 }
 
 interface CredentialRow {
@@ -16,16 +16,17 @@ interface CredentialRow {
   key_id: string
   nonce: Buffer
   ciphertext: Buffer
+  digest: Buffer
 }
 
 export class Accounts {
   readonly #sql: Sql
-  readonly #sealer: Sealer
+  readonly #keyring: Keyring
   readonly #opened = new Map<string, string>()
 
-  constructor(sql: Sql, sealer: Sealer) {
+  constructor(sql: Sql, keyring: Keyring) {
     this.#sql = sql
-    this.#sealer = sealer
+    this.#keyring = keyring
   }
 
   async open(attempt: {
@@ -48,11 +49,7 @@ export class Accounts {
     if (known !== undefined) return known
     const [row] = (await this.#sql.query<CredentialRow>(CREDENTIAL, [id])).rows
     if (!row) throw new Error(`credential ${id} is missing`)
-    const secret = this.#sealer.open(row.channel_id, {
-      keyId: row.key_id,
-      nonce: row.nonce,
-      ciphertext: row.ciphertext,
-    })
+    const secret = unseal(this.#keyring, { ...row, keyId: row.key_id }, row.channel_id)
     this.#opened.set(key, secret)
     return secret
   }

@@ -310,7 +310,7 @@ class ImageWalk {
     const { bytes, contentType } = item.image
     const stored = await this.#ports.assets.put(bytes, {
       contentType,
-      lifeMs: this.#ports.resultLifeMs,
+      expiresAt: this.#walk.createdAt + this.#ports.resultLifeMs * 1000,
       maxBytes: bytes.length,
     })
     return { place, asset_digest: stored.digest, content_type: contentType, bytes: bytes.length, error: null }

@@ -47,6 +47,14 @@ async function openInputs(
 
 async function openInput(reference: InputReference, assets: AssetStore): Promise<OutboundInput> {
   if ('url' in reference) return { kind: 'url', url: reference.url }
-  const bytes = await assets.read(reference.asset)
+  const bytes = await readAsset(assets, reference.asset)
   return { kind: 'bytes', bytes, contentType: reference.contentType, filename: reference.filename }
+}
+
+async function readAsset(assets: AssetStore, digest: string): Promise<Uint8Array> {
+  const opened = await assets.open(digest)
+  if (!opened) throw new Error(`the asset ${digest} has expired`)
+  const chunks: Buffer[] = []
+  for await (const chunk of opened.stream) chunks.push(chunk)
+  return Buffer.concat(chunks)
 }

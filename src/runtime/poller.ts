@@ -188,7 +188,7 @@ export class Poller {
     if (!(await extendPoll(this.#ports.db, poll, DOWNLOAD_SECONDS))) return
     const reply = await adapter.download(account, video.location, { timeoutMs: DOWNLOAD_SECONDS * 1000 })
     if (reply.kind === 'no_answer') return this.#fetchFailed(poll, reply.fault.code)
-    const stored = await this.#store(reply).catch((error: unknown) => error)
+    const stored = await this.#store(poll, reply).catch((error: unknown) => error)
     if (!isStored(stored))
       return this.#fetchFailed(poll, stored instanceof Error ? stored.message : 'unreadable')
     const attempt = await readAttempt(this.#ports.db, poll.id)
@@ -209,11 +209,11 @@ export class Poller {
     })
   }
 
-  async #store(reply: { stream: AsyncIterable<Uint8Array>; contentType: string }) {
+  async #store(poll: DuePoll, reply: { stream: AsyncIterable<Uint8Array>; contentType: string }) {
     const { assets, largestResultBytes, resultLifeMs } = this.#ports
     return assets.put(reply.stream, {
       contentType: reply.contentType,
-      lifeMs: resultLifeMs,
+      expiresAt: poll.now + resultLifeMs * 1000,
       maxBytes: largestResultBytes,
     })
   }

@@ -12,7 +12,13 @@ import type { Database } from '../store/database.ts'
 import { changeHealth } from '../store/health.ts'
 import { maintainPartitions, withPartition } from '../store/partitions.ts'
 import type { Releases } from '../store/releases.ts'
-import { type CooledLevel, cooledDownLevels, expiredImages, pruneExpired } from '../store/upkeep.ts'
+import {
+  type CooledLevel,
+  cooledDownLevels,
+  databaseClock,
+  expiredImages,
+  pruneExpired,
+} from '../store/upkeep.ts'
 import type { Accounts } from './accounts.ts'
 import { tellHealth } from './health-alerts.ts'
 import type { Journal } from './journal.ts'
@@ -34,7 +40,6 @@ export interface ReconcilerPorts {
 const BATCH = 100
 const PING_TIMEOUT_MS = 10_000
 const UPKEEP_INTERVAL_MS = 10 * 60_000
-const FEWEST_DAYS_AHEAD = 3
 
 export class Reconciler {
   readonly #ports: ReconcilerPorts
@@ -111,20 +116,20 @@ export class Reconciler {
   async #partitions(): Promise<void> {
     const { db, retainDays } = this.#ports
     const report = await maintainPartitions(db, { aheadDays: 7, retainDays })
-    if (report.daysAhead >= FEWEST_DAYS_AHEAD) return
+    if (report.warning === null) return
     await raiseAlerts(db, [
       {
         fingerprint: 'partitions_late',
         code: 'partitions_late',
         severity: 'high',
-        message: `Only ${report.daysAhead} days of partitions were ready: maintenance had not run. They have been made now.`,
-        subject: { days_ahead: report.daysAhead },
+        message: report.warning,
+        subject: { created: report.created.length },
       },
     ])
   }
 
   async #expired(): Promise<void> {
     await pruneExpired(this.#ports.db)
-    await this.#ports.assets.sweep()
+    await this.#ports.assets.sweep(await databaseClock(this.#ports.db))
   }
 }

@@ -1,0 +1,240 @@
+/**
+ * One process's share of the work, by its roles: it dispatches, polls, reconciles, or only admits. Everything that must
+ * outlive it is in the database; what it holds in memory is what it is doing right now.
+ */
+import { hostname } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { v7 as uuidv7 } from 'uuid'
+import { HEALTH_DEFAULTS, type HealthSettings } from '../core/health-row.ts'
+import type { ProviderAdapter } from '../providers/adapter.ts'
+import type { AssetStore } from '../store/assets.ts'
+import type { Database } from '../store/database.ts'
+import { maintainPartitions } from '../store/partitions.ts'
+import { heartbeat, registerProcess, stopProcess } from '../store/processes.ts'
+import { Releases } from '../store/releases.ts'
+import type { Keyring } from '../store/secrets.ts'
+import { Accounts } from './accounts.ts'
+import { cancelTask } from './cancel.ts'
+import { Dispatcher } from './dispatcher.ts'
+import { admitVideo } from './door.ts'
+import { Granter } from './granter.ts'
+import { runImage } from './image.ts'
+import type { Journal } from './journal.ts'
+import { Loop } from './loop.ts'
+import { Poller } from './poller.ts'
+import { Reconciler } from './reconciler.ts'
+import type { Dispatching, IncomingRequest } from './service.ts'
+import { Settle } from './settle.ts'
+import { Submitter } from './submitter.ts'
+import { endWaiting } from './waiting-end.ts'
+
+export type Role = 'api' | 'dispatch' | 'poll' | 'reconcile'
+
+export interface EngineOptions {
+  readonly db: Database
+  readonly keyring: Keyring
+  readonly assets: AssetStore
+  readonly providers: ReadonlyMap<string, ProviderAdapter>
+  readonly journal: Journal
+  readonly roles: readonly Role[]
+  readonly version: string
+  readonly health?: HealthSettings
+  readonly retainDays?: { readonly round: number; readonly health_events: number }
+  /** How long a finished result is kept, in ms. */
+  readonly resultLifeMs: number
+  readonly largestResultBytes: number
+  readonly callbackUrl?: (attemptId: string) => string | null
+  /** At most a second (WAKE-2). */
+  readonly scanMs?: number
+  /** Attempts that this process submits at once. */
+  readonly submissions?: number
+  /** How long this process's claims are good without a heartbeat. */
+  readonly claimSeconds?: number
+}
+
+const RETAIN_DAYS = { round: 90, health_events: 90 }
+const SCAN_MS = 1000
+const SUBMISSIONS = 128
+const CLAIM_SECONDS = 15
+/** A claim that is nearer to its end than this is not relied upon any more. */
+const CLAIM_MARGIN_MS = 3000
+
+export class Engine implements Dispatching {
+  readonly id = uuidv7()
+  readonly releases = new Releases()
+  readonly settle: Settle
+  readonly #options: EngineOptions
+  readonly #accounts: Accounts
+  readonly #granter: Granter
+  readonly #submitter: Submitter
+  readonly #poller: Poller
+  readonly #reconciler: Reconciler
+  readonly #loops: Loop[] = []
+  readonly #dispatchLoop: Loop
+  readonly #images = new Set<Promise<unknown>>()
+  #claimGoodUntil = 0
+  #stopping = false
+  #gone = false
+
+  constructor(options: EngineOptions) {
+    this.#options = options
+    const { db, journal, assets, providers } = options
+    const health = options.health ?? HEALTH_DEFAULTS
+    const owner = this.id
+    this.#accounts = new Accounts(db, options.keyring)
+    this.#granter = new Granter(db, owner)
+    this.settle = new Settle({
+      db,
+      releases: this.releases,
+      health,
+      journal,
+      insist: () => !this.#gone,
+      freed: () => this.#dispatchLoop.nudge(),
+    })
+    const common = {
+      db,
+      owner,
+      accounts: this.#accounts,
+      providers,
+      assets,
+      settle: this.settle,
+      journal,
+      health,
+    }
+    const results = { resultLifeMs: options.resultLifeMs, largestResultBytes: options.largestResultBytes }
+    this.#submitter = new Submitter(
+      {
+        ...common,
+        mayStillSend: () => this.#mayStillSend(),
+        callbackUrl: options.callbackUrl ?? (() => null),
+      },
+      options.submissions ?? SUBMISSIONS,
+    )
+    this.#poller = new Poller({ ...common, ...results })
+    this.#reconciler = new Reconciler({ ...common, releases: this.releases, retainDays: this.#retainDays })
+    this.#dispatchLoop = this.#loop('dispatcher', options.scanMs ?? SCAN_MS, this.#dispatcher())
+  }
+
+  /** Register this process and begin its loops. The schema must be there. */
+  async start(): Promise<void> {
+    const { db, roles } = this.#options
+    await maintainPartitions(db, { aheadDays: 7, retainDays: this.#retainDays })
+    const sentAt = performance.now()
+    await this.#register()
+    this.#claimGoodUntil = sentAt + this.#claimSeconds * 1000
+    this.#loops.push(this.#loop('heartbeat', (this.#claimSeconds * 1000) / 5, () => this.#beat()))
+    if (roles.includes('dispatch')) this.#loops.push(this.#dispatchLoop)
+    if (roles.includes('poll')) this.#loops.push(this.#loop('poller', 250, () => this.#poller.tick()))
+    if (roles.includes('reconcile')) this.#loops.push(this.#loop('reconciler', 1000, () => this.#reconcile()))
+    for (const loop of this.#loops) loop.start()
+  }
+
+  /** Stop claiming, finish what is being submitted, leave the rest to the next process. */
+  async stop(): Promise<void> {
+    this.#stopping = true
+    const [heartbeat, ...others] = this.#loops
+    await Promise.all(others.map((loop) => loop.stop()))
+    await this.#submitter.stop()
+    await Promise.allSettled([...this.#images])
+    await this.#poller.stop()
+    await heartbeat?.stop()
+    this.#gone = true
+    await stopProcess(this.#options.db, this.id)
+  }
+
+  admitVideo(request: IncomingRequest) {
+    const { db } = this.#options
+    return admitVideo({ db, releases: this.releases, queued: () => this.#dispatchLoop.nudge() }, request)
+  }
+
+  runImage(request: IncomingRequest) {
+    const { db, assets, providers, journal, resultLifeMs } = this.#options
+    const work = runImage(
+      {
+        db,
+        releases: this.releases,
+        granter: this.#granter,
+        accounts: this.#accounts,
+        providers,
+        assets,
+        settle: this.settle,
+        journal,
+        mayStillSend: () => this.#mayStillSend(),
+        resultLifeMs,
+        clock: () => performance.now(),
+        pause: (ms) => sleep(ms),
+      },
+      request,
+    )
+    // A client that hangs up does not stop the work (CUS-5); a process that stops waits for it.
+    const tracked: Promise<unknown> = work.catch(() => undefined).finally(() => this.#images.delete(tracked))
+    this.#images.add(tracked)
+    return work
+  }
+
+  cancelTask(taskId: string) {
+    const { db, providers } = this.#options
+    return cancelTask(
+      { db, releases: this.releases, accounts: this.#accounts, providers, settle: this.settle },
+      taskId,
+    )
+  }
+
+  /** One scan now, whatever the loop does: for tests and benches. */
+  dispatchOnce(): Promise<boolean> {
+    return this.#dispatcher()()
+  }
+
+  get #retainDays() {
+    return this.#options.retainDays ?? RETAIN_DAYS
+  }
+
+  get #claimSeconds(): number {
+    return this.#options.claimSeconds ?? CLAIM_SECONDS
+  }
+
+  #loop(name: string, intervalMs: number, turn: () => Promise<boolean>): Loop {
+    return new Loop({ name, intervalMs, turn, journal: this.#options.journal })
+  }
+
+  #dispatcher(): () => Promise<boolean> {
+    const { db } = this.#options
+    const dispatcher = new Dispatcher({
+      db,
+      releases: this.releases,
+      granter: this.#granter,
+      submit: (attempts) => this.#submitter.submit(attempts),
+      room: () => this.#submitter.room(),
+      reject: async (task, decided, rejected) => {
+        const end = { taskId: task.id, code: rejected.code, param: rejected.param ?? null }
+        await endWaiting(db, this.releases, { ...end, fence: task.fence, round: decided.round })
+      },
+    })
+    return async () => (await dispatcher.tick()).again
+  }
+
+  async #reconcile(): Promise<boolean> {
+    await this.#reconciler.tick(performance.now())
+    return false
+  }
+
+  async #register(): Promise<void> {
+    const { db, roles, version } = this.#options
+    const process_ = { id: this.id, roles, host: hostname(), pid: process.pid, version }
+    await registerProcess(db, process_, this.#claimSeconds)
+  }
+
+  /** The claim is good from when the heartbeat was sent, not from when its answer came. */
+  async #beat(): Promise<boolean> {
+    const sentAt = performance.now()
+    const alive = await heartbeat(this.#options.db, this.id, this.#claimSeconds)
+    if (alive !== 'alive') this.#options.journal.note('engine.claim_lapsed', { process: this.id, alive })
+    if (alive === 'unknown' && !this.#stopping) await this.#register()
+    this.#claimGoodUntil = sentAt + this.#claimSeconds * 1000
+    return false
+  }
+
+  #mayStillSend(): boolean {
+    return performance.now() < this.#claimGoodUntil - CLAIM_MARGIN_MS
+  }
+}

@@ -123,8 +123,8 @@ describe('news of success', () => {
   it('HLT-15: a supply learns of an acceptance only that its hold is over', () => {
     const accepted = newsFor('supply', { kind: 'accepted' }, { epoch: 0, calledAt: 1000 })
     expect(accepted?.kind).toBe('accepted')
-    if (accepted) expect(applyNews('supply', NEW_ROW, accepted, 5000)).toMatchObject({ row: NEW_ROW, event: null })
-  })
+    if (accepted)
+      expect(applyNews('supply', NEW_ROW, accepted, 5000)).toMatchObject({ row: NEW_ROW, event: null })
   })
 })
 

@@ -204,7 +204,8 @@ export class Engine implements Dispatching {
       releases: this.releases,
       granter: this.#granter,
       submit: (attempts) => this.#submitter.submit(attempts),
-      room: () => this.#submitter.room(),
+      // A process whose claims may have lapsed would only take leases that it may not use.
+      room: () => (this.#mayStillSend() ? this.#submitter.room() : 0),
       reject: async (task, decided, rejected) => {
         const end = { taskId: task.id, code: rejected.code, param: rejected.param ?? null }
         await endWaiting(db, this.releases, { ...end, fence: task.fence, round: decided.round })

@@ -16,8 +16,9 @@ describe('the main job', () => {
       const answer = await door.admitVideo(videoRequest(system.customer))
       expect(answer.kind).toBe('admitted')
     }
-    const engine = system.engine()
-    await engine.dispatchOnce()
+    const scanner = system.engine({ roles: ['api'] })
+    await scanner.start()
+    await scanner.dispatchOnce()
     const granted = await rowsOf(
       db,
       `select supply_id, count(*)::int as n from capacity_lease where released_at is null group by 1 order by 1`,
@@ -32,7 +33,7 @@ describe('the main job', () => {
       { state: 'queued', n: 4 },
       { state: 'running', n: 16 },
     ])
-    await engine.start()
+    await system.engine().start()
     await until('all to succeed', async () => {
       const [row] = await rowsOf<{ n: number }>(
         db,

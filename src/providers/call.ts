@@ -74,7 +74,6 @@ export function createCaller(options: CallerOptions = {}): Caller {
   const { ca, ...given } = options
   const settings: CallerSettings = { ...DEFAULT_CALLER_SETTINGS, ...given }
   const agents = new Map<string, Agent>()
-  const running = new Set<RecordingHandler>()
   let closed = false
 
   const agentFor = (channelId: string, use: 'create' | 'read' | 'stream'): Agent => {
@@ -88,18 +87,11 @@ export function createCaller(options: CallerOptions = {}): Caller {
     settings,
     exchange: async (call) => {
       if (closed) return { kind: 'stopped_before_sending', why: 'closing' }
-      const handler = new RecordingHandler(call, settings.maxAnswerBytes)
-      running.add(handler)
-      try {
-        return await dispatch(agentFor(call.channelId, call.purpose), call, handler)
-      } finally {
-        running.delete(handler)
-      }
+      return dispatch(agentFor(call.channelId, call.purpose), call, new RecordingHandler(call))
     },
     streamAgent: (channelId) => agentFor(channelId, 'stream'),
     close: async () => {
       closed = true
-      for (const handler of running) handler.stop('stopped')
       await Promise.all([...agents.values()].map((agent) => agent.destroy()))
       agents.clear()
     },
@@ -156,18 +148,15 @@ function dispatchOptions(call: Call): Dispatcher.DispatchOptions {
 class RecordingHandler implements Dispatcher.DispatchHandler {
   readonly exchange: Promise<Exchange>
   readonly #call: Call
-  readonly #maxBytes: number
   #settle: (exchange: Exchange) => void = () => {}
   #settled = false
   #began = false
   #controller: Dispatcher.DispatchController | null = null
   #head: { readonly status: number; readonly headers: AnswerHeaders } | null = null
   readonly #pieces: Buffer[] = []
-  #size = 0
 
-  constructor(call: Call, maxBytes: number) {
+  constructor(call: Call) {
     this.#call = call
-    this.#maxBytes = maxBytes
     this.exchange = new Promise((resolve) => {
       this.#settle = resolve
     })
@@ -206,10 +195,7 @@ class RecordingHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, piece: Buffer): void {
-    if (this.#settled) return
-    this.#size += piece.length
-    if (this.#size > this.#maxBytes) this.stop('too_large')
-    else this.#pieces.push(piece)
+    this.#pieces.push(piece)
   }
 
   onResponseEnd(): void {
@@ -232,7 +218,7 @@ class RecordingHandler implements Dispatcher.DispatchHandler {
   }
 
   /** Ends it from our side. Before the first byte that is no attempt at all; `onRequestStart` sees to it. */
-  stop(why: 'deadline' | 'stopped' | 'too_large'): void {
+  stop(why: 'deadline' | 'stopped'): void {
     if (this.#settled) return
     if (!this.#began) {
       this.#finish({ kind: 'stopped_before_sending', why: why === 'deadline' ? 'deadline' : 'closing' })

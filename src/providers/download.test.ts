@@ -101,11 +101,14 @@ describe('a redirect', () => {
     expect(server.connections()).toBe(4)
   })
 
-  it.each(['file:///etc/passwd', 'ftp://127.0.0.1/x', 'data:video/mp4;base64,AAAA', 'javascript:1', ''])(
-    'to %j is none',
-    async (location) => {
-      const server = await serving(() => reply(302, '', { location }))
-      expect((await fetch(server.url)).kind).not.toBe('body')
-    },
-  )
+  it.each([
+    'file:///etc/passwd',
+    'ftp://127.0.0.1/x',
+    'data:video/mp4;base64,AAAA',
+    'javascript:1',
+    'http://',
+  ])('to %j is an answer like any other, and not followed', async (location) => {
+    const server = await serving(() => reply(302, '', { location }))
+    expect(await fetch(server.url)).toMatchObject({ kind: 'answered', answer: { status: 302 } })
+  })
 })

@@ -12,25 +12,28 @@ const TIMESTAMPTZ =
 
 /**
  * PostgreSQL's text of a timestamptz as integer microseconds since 1970; `infinity` is Infinity. Throws RangeError for
- * anything but the ISO form with a year of four digits AD, which includes a DateStyle that is not ISO.
+ * anything but the ISO form, which includes a DateStyle that is not ISO, and outside of the years 1684 to 2255, where a
+ * double does not hold every microsecond.
  */
 export function toInstant(text: string): Instant {
   if (text === 'infinity') return Number.POSITIVE_INFINITY
   if (text === '-infinity') return Number.NEGATIVE_INFINITY
   const parts = TIMESTAMPTZ.exec(text)
   if (parts === null) {
-    throw new RangeError(
-      `not a timestamptz in ISO form of the years 0001 to 9999: "${text}" (is DateStyle ISO?)`,
-    )
+    throw new RangeError(`not a timestamptz in ISO form: "${text}" (is DateStyle ISO?)`)
   }
   const [, year, month, day, hour, minute, second, fraction = '', sign, hours, minutes = 0, seconds = 0] =
     parts
-  // setUTCFullYear, since Date.UTC takes the years 0 to 99 for 1900 to 1999.
-  const date = new Date(Date.UTC(2000, 0, 1, Number(hour), Number(minute), Number(second)))
-  date.setUTCFullYear(Number(year), Number(month) - 1, Number(day))
-  const offset = Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)
-  const east = sign === '-' ? -offset : offset
-  return date.getTime() * MICROS_PER_MILLI - east * MICROS_PER_SECOND + Number(fraction.padEnd(6, '0'))
+  const midnight = Date.UTC(Number(year), Number(month) - 1, Number(day))
+  const east = secondsOf(hours, minutes, seconds) * (sign === '-' ? -1 : 1)
+  const sinceMidnight = (secondsOf(hour, minute, second) - east) * MICROS_PER_SECOND
+  const instant = midnight * MICROS_PER_MILLI + sinceMidnight + Number(fraction.padEnd(6, '0'))
+  if (!Number.isSafeInteger(instant)) throw new RangeError(`${text} is no exact number of microseconds`)
+  return instant
+}
+
+function secondsOf(hours: unknown, minutes: unknown, seconds: unknown): number {
+  return Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)
 }
 
 /** The text of a timestamptz parameter. Throws RangeError for anything but a whole number of microseconds. */

@@ -49,7 +49,9 @@ declare
 begin
   if to_regclass(child) is not null then return false; end if;
   perform pg_advisory_xact_lock(hashtext('partition:' || child));
-  if to_regclass(child) is not null then return false; end if;
+  -- A query, since to_regclass remembers for the whole statement that there was none.
+  if exists (select from pg_class where relname = child
+      and relnamespace = (select relnamespace from pg_class where oid = parent::regclass)) then return false; end if;
   execute format('create table %I (like %I including all)', child, parent);
   perform make_statements_refused(child::regclass);
   execute format('alter table %I attach partition %I for values from (%L) to (%L)',

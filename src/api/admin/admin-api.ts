@@ -1,0 +1,37 @@
+/**
+ * The admin API, one file for each family of routes. Behind one token, answering errors as RFC 9457 problems; a new
+ * family is a function here that takes the same two arguments.
+ */
+import type { FastifyInstance } from 'fastify'
+import type { Dispatching } from '../../runtime/service.ts'
+import type { Sql } from '../../store/database.ts'
+import { problemOfError } from '../errors.ts'
+import type { RouteTable } from '../route-table.ts'
+import { sendAdminProblem } from './admin-problem.ts'
+import { AdminToken } from './admin-token.ts'
+import { alertRoutes } from './alerts.ts'
+import { levelRoutes } from './levels.ts'
+import { taskRoutes } from './tasks.ts'
+
+export interface AdminDeps {
+  readonly sql: Sql
+  readonly token: string
+  readonly dispatching: Pick<Dispatching, 'cancelTask'>
+  /** Task, rounds, attempts and cost in words (ORD-16), as JSON; undefined where there is no such task. */
+  readonly explainTask: (taskId: string) => Promise<object | null | undefined>
+}
+
+const FAMILIES = [taskRoutes, alertRoutes, levelRoutes]
+
+export function adminApi(app: FastifyInstance, deps: AdminDeps, routes: RouteTable): void {
+  const token = new AdminToken(deps.token)
+  app.setErrorHandler((error, request, reply) => {
+    const problem = problemOfError(error, request)
+    if (problem.status >= 500)
+      request.log.error({ err: error, requestId: request.id }, 'an admin request failed')
+    return sendAdminProblem(problem, request, reply)
+  })
+  app.addHook('onRequest', async (request) => token.check(request.headers.authorization))
+  app.setNotFoundHandler((request, reply) => sendAdminProblem(routes.missing(request), request, reply))
+  for (const family of FAMILIES) family(app, deps)
+}

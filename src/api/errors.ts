@@ -1,0 +1,68 @@
+/** Whatever was thrown, as a Problem: ours, the framework's, the database's; anything else is a fault of our own. */
+import type { FastifyRequest } from 'fastify'
+import { invalid, Problem, type ProblemCode } from './problem.ts'
+
+interface Thrown {
+  readonly code?: unknown
+  readonly statusCode?: unknown
+  readonly validation?: unknown
+  readonly message?: unknown
+}
+
+export function problemOfError(error: unknown, request: FastifyRequest): Problem {
+  if (error instanceof Problem) return error
+  const thrown: Thrown = typeof error === 'object' && error !== null ? error : {}
+  if (Array.isArray(thrown.validation)) return ofValidation(thrown.validation)
+  const known = typeof thrown.code === 'string' ? FRAMEWORK.get(thrown.code) : undefined
+  if (known) return new Problem(known.code, { message: known.message })
+  if (isUnreachable(thrown.code))
+    return new Problem('service_unavailable', { submitted: mayHaveSubmitted(request) })
+  return new Problem('internal_error', { submitted: request.method === 'POST' })
+}
+
+/** An image is made within its own request: once that runs, nothing tells whether it was submitted. */
+function mayHaveSubmitted(request: FastifyRequest): boolean {
+  return request.method === 'POST' && request.url.startsWith('/v1/images')
+}
+
+interface Known {
+  readonly code: ProblemCode
+  readonly message: string
+}
+
+const FRAMEWORK: ReadonlyMap<string, Known> = new Map<string, Known>([
+  [
+    'FST_ERR_CTP_INVALID_MEDIA_TYPE',
+    {
+      code: 'unsupported_media_type',
+      message: 'Send the body as application/json or multipart/form-data, and say so in Content-Type.',
+    },
+  ],
+  ['FST_ERR_CTP_BODY_TOO_LARGE', { code: 'request_too_large', message: 'The body is too large.' }],
+  [
+    'FST_ERR_CTP_INVALID_CONTENT_LENGTH',
+    { code: 'invalid_request', message: 'The body is not as long as Content-Length says.' },
+  ],
+  [
+    'FST_ERR_BAD_URL',
+    { code: 'invalid_request', message: 'The path cannot be read; percent-escapes must be valid.' },
+  ],
+  ['FST_ERR_MAX_PARAM_LENGTH', { code: 'not_found', message: 'There is no such path.' }],
+])
+
+/** Of a query or a path: the framework has checked it against the route's schema. */
+function ofValidation(issues: readonly unknown[]): Problem {
+  const [issue] = issues
+  const at =
+    typeof issue === 'object' && issue !== null && 'instancePath' in issue ? String(issue.instancePath) : ''
+  const text =
+    typeof issue === 'object' && issue !== null && 'message' in issue ? String(issue.message) : 'is not valid'
+  const param = at.replace(/^\//, '').replaceAll('/', '.')
+  return invalid(param || null, `${param || 'The query'}: ${text}.`)
+}
+
+/** The connection's own errors, and SQLSTATE classes 08 (connection), 53 (resources) and 57P (shutdown). */
+function isUnreachable(code: unknown): boolean {
+  if (typeof code !== 'string') return false
+  return /^(ECONNREFUSED|ECONNRESET|ENOTFOUND|ETIMEDOUT|EPIPE|08...|53...|57P..)$/.test(code)
+}

@@ -1,0 +1,104 @@
+/**
+ * The HTTP server: public API, admin API, health, metrics and the API's own description. What goes wrong anywhere is
+ * answered in one shape for each of the two APIs, and every answer carries the request's ID.
+ */
+import { randomUUID } from 'node:crypto'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
+import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod'
+import { type AdminDeps, adminApi } from './admin/admin-api.ts'
+import { KeyRing } from './auth.ts'
+import { answerBrokenRequest } from './broken-request.ts'
+import { problemOfError } from './errors.ts'
+import { describeApi } from './openapi.ts'
+import { type OperationDeps, operationRoutes } from './operation.ts'
+import { errorBody, type Problem, problemHeaders } from './problem.ts'
+import type { PublicDeps } from './public/deps.ts'
+import { imageRoutes, linkRoutes } from './public/images.ts'
+import { modelRoutes } from './public/models.ts'
+import { videoRoutes } from './public/videos.ts'
+import { RouteTable } from './route-table.ts'
+
+export interface ServerDeps {
+  readonly public: PublicDeps
+  readonly admin: AdminDeps
+  readonly operation: OperationDeps
+  readonly version: string
+  readonly logger: FastifyBaseLogger
+}
+
+/** Milliseconds that a whole request may take to arrive. */
+const ARRIVAL_MS = 300_000
+
+/** Not listening yet: `await app.listen({host, port})`. */
+export function buildServer(deps: ServerDeps): FastifyInstance {
+  const app = Fastify({
+    loggerInstance: deps.logger,
+    disableRequestLogging: true,
+    genReqId: () => `req_${randomUUID().replaceAll('-', '')}`,
+    requestIdHeader: false,
+    requestTimeout: ARRIVAL_MS,
+    maxParamLength: 512,
+    exposeHeadRoutes: false,
+    return503OnClosing: false,
+    routerOptions: { ignoreTrailingSlash: true },
+    clientErrorHandler: answerBrokenRequest,
+    frameworkErrors: (error, request, reply) => answerError(error, request, reply),
+  })
+  app.setValidatorCompiler(validatorCompiler)
+  app.setSerializerCompiler(serializerCompiler)
+  const routes = new RouteTable(app)
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+  })
+  readBodiesAsStreams(app)
+  app.setErrorHandler(answerError)
+  app.setNotFoundHandler((request, reply) => answerProblem(routes.missing(request), request, reply))
+  describeApi(app, deps.version)
+  app.register(async (scope) => operationRoutes(scope, deps.operation))
+  app.register(async (scope) => publicApi(scope, deps.public), { prefix: '/v1' })
+  app.register(async (scope) => adminApi(scope, deps.admin, routes), { prefix: '/admin/api' })
+  return app
+}
+
+/** Nothing is read before the key is known; the routes read what they understand, within their limits. */
+function readBodiesAsStreams(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(['application/json', 'multipart/form-data'], (_request, payload, done) =>
+    done(null, payload),
+  )
+}
+
+async function publicApi(app: FastifyInstance, deps: PublicDeps): Promise<void> {
+  const keys = new KeyRing(deps.sql)
+  app.decorateRequest('caller')
+  app.register(async (open) => linkRoutes(open, deps))
+  app.register(async (guarded) => {
+    guarded.addHook('onRequest', async (request) => {
+      request.caller = await keys.identify(request.headers.authorization)
+    })
+    videoRoutes(guarded, deps)
+    imageRoutes(guarded, deps)
+    modelRoutes(guarded, deps)
+  })
+}
+
+function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const problem = problemOfError(error, request)
+  if (problem.status >= 500)
+    request.log.error({ err: error, requestId: request.id, code: problem.code }, 'a request failed')
+  return answerProblem(problem, request, reply)
+}
+
+function answerProblem(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  return reply
+    .code(problem.status)
+    .headers({ 'x-request-id': request.id, ...problemHeaders(problem) })
+    .type('application/json; charset=utf-8')
+    .serializer((body: unknown) => JSON.stringify(body))
+    .send(errorBody(problem))
+}

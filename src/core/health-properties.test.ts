@@ -91,7 +91,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
     }),
   },
   { weight: 6, arbitrary: fc.constant({ do: 'cool' as const }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('ping' as const), ok: fc.boolean() }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant('ping' as const), ok: fc.boolean() }) },
   { weight: 1, arbitrary: fc.constant({ do: 'disable' as const }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('enable' as const), probe: fc.boolean() }) },
 )
@@ -290,7 +290,7 @@ describe.each(KINDS)('the life of a %s', (kind) => {
         for (const each of commands) life.run(each)
         for (const name of life.seen) met.set(name, (met.get(name) ?? 0) + 1)
       }),
-      { numRuns: 400 },
+      { numRuns: 400, seed: 1 },
     )
     for (const name of TRANSITIONS) expect([name, (met.get(name) ?? 0) >= 10]).toEqual([name, true])
   })

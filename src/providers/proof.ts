@@ -26,6 +26,11 @@ export interface FaultRow {
   /** The code itself, or with `*` at the end everything that begins so; absent: whatever the code. */
   readonly code?: string
   readonly status?: number
+  /**
+   * Not believed under a 4xx: there the status says more than a code so general, and a gateway's "upstream error" may
+   * hide a submission that was accepted behind it.
+   */
+  readonly not4xx?: true
   /** Last resort, where a provider puts the cause into words only. */
   readonly text?: RegExp
   readonly meaning: Meaning
@@ -108,6 +113,7 @@ function matches(row: FaultRow, spoken: Spoken, status: number | null): boolean 
   return (
     (row.code === undefined || codeMatches(row.code, spoken.code)) &&
     (row.status === undefined || row.status === status) &&
+    !(row.not4xx && status !== null && status >= 400 && status < 500) &&
     (row.text === undefined || row.text.test(`${spoken.code ?? ''} ${spoken.message.slice(0, 4_000)}`))
   )
 }

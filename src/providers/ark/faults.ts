@@ -96,9 +96,13 @@ export const ARK_FAULTS: readonly FaultRow[] = [
   { code: 'RequestBurstTooFast', meaning: OVERLOADED },
   { code: 'FlowLimitExceeded', meaning: OVERLOADED },
   // Internal. On a create their 5xx proves nothing (create5xx below); of a failed task they are the cause.
-  { code: 'InternalServiceError', meaning: BROKEN },
-  { code: 'InternalServiceTimeout', meaning: meaning('supply/supply', 'upstream_timeout', failure) },
-  { code: 'ServiceUnavailableTemp', meaning: BROKEN },
+  { code: 'InternalServiceError', not4xx: true, meaning: BROKEN },
+  {
+    code: 'InternalServiceTimeout',
+    not4xx: true,
+    meaning: meaning('supply/supply', 'upstream_timeout', failure),
+  },
+  { code: 'ServiceUnavailableTemp', not4xx: true, meaning: BROKEN },
 ]
 
 /** A task that waited, or ran, longer than Ark keeps it: nobody's fault that a second try could not cure. */

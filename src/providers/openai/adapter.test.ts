@@ -136,7 +136,7 @@ describe('creating a video', () => {
     expect((await formOf(server.seen[0]!)).get('input_reference[image_url]')).toBe('https://a.test/a.png')
   })
 
-  it('as JSON to a gateway that knows our fields: resolution and ratio in place of a size, all inputs', async () => {
+  it('as JSON to a gateway that knows our fields: resolution and ratio beside the size, all inputs', async () => {
     const server = await serve(() => ({ body: { id: 'v' } }))
     const options = {
       request_format: 'json',
@@ -153,6 +153,7 @@ describe('creating a video', () => {
     expect(JSON.parse(String(server.seen[0]?.body))).toEqual({
       model: 'sora-2',
       prompt: 'a lighthouse',
+      size: '1280x720',
       resolution: '720p',
       aspect_ratio: '16:9',
       generate_audio: true,
@@ -171,11 +172,16 @@ describe('creating a video', () => {
     const form = await formOf(server.seen[0]!)
     expect(form.getAll('reference_images[]')).toEqual(['https://a.test/1.png', expect.any(File)])
     expect(form.get('last_frame')).toBeInstanceOf(File)
-    expect([form.get('generate_audio'), form.get('metadata'), form.get('size')]).toEqual([
-      'true',
-      '{"a":1}',
-      null,
-    ])
+    expect([form.get('generate_audio'), form.get('metadata')]).toEqual(['true', '{"a":1}'])
+  })
+
+  it('a gateway that knows our fields needs no size: what gives none is sent without', async () => {
+    const server = await serve(() => ({ body: { id: 'v' } }))
+    const options = { extensions: true, request_format: 'json' }
+    await openai.submitVideo!(account(server, options), submission({ ...VIDEO, resolution: 'cinema' }))
+    const sent = JSON.parse(String(server.seen[0]?.body))
+    expect(sent).toMatchObject({ resolution: 'cinema', aspect_ratio: '16:9' })
+    expect(sent).not.toHaveProperty('size')
   })
 
   it('UNK-10: LiteLLM is told in the body too not to retry or fall back', async () => {

@@ -64,7 +64,7 @@ export const OPENAI_FAULTS: readonly FaultRow[] = [
     meaning: UNREADABLE,
   },
   { code: 'invalid_image*', meaning: UNREADABLE },
-  { code: 'invalid_request*', meaning: BAD_REQUEST },
+  { code: 'invalid_request*', not4xx: true, meaning: BAD_REQUEST },
   { code: 'invalid_value', meaning: BAD_REQUEST },
   { code: 'invalid_type', meaning: BAD_REQUEST },
   { code: 'missing_required_parameter', meaning: BAD_REQUEST },
@@ -72,12 +72,13 @@ export const OPENAI_FAULTS: readonly FaultRow[] = [
   { code: 'unsupported_parameter', meaning: BAD_REQUEST },
   { code: 'unsupported_value', meaning: BAD_REQUEST },
   { code: 'string_above_max_length', meaning: BAD_REQUEST },
-  { code: 'image_generation_user_error', meaning: BAD_REQUEST },
-  // Of a failed job; on a create their 5xx proves nothing.
-  { code: 'server_error', meaning: BROKEN },
-  { code: 'internal_error', meaning: BROKEN },
-  { code: 'internal_server_error', meaning: BROKEN },
-  { code: 'upstream_error', meaning: BROKEN },
+  { code: 'image_generation_user_error', not4xx: true, meaning: BAD_REQUEST },
+  // Of a failed job, the last by way of a gateway; on a create their 5xx proves nothing.
+  { code: 'server_error', not4xx: true, meaning: BROKEN },
+  { code: 'internal_error', not4xx: true, meaning: BROKEN },
+  { code: 'internal_server_error', not4xx: true, meaning: BROKEN },
+  { code: 'upstream_error', not4xx: true, meaning: BROKEN },
+  { text: /\bInternalService(Error|Timeout)\b/, not4xx: true, meaning: BROKEN },
   { code: 'expired', meaning: meaning('capacity/attempt', 'job_expired', { retryable: true }) },
   // Another Yardmaster gave up. Where it cannot know, or a late result may come, nothing is tried again.
   {

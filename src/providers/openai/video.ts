@@ -52,11 +52,14 @@ export async function submitVideo(
 
 function formOf(submission: Submission<VideoOrder>, options: OpenAiOptions) {
   const { order } = submission
-  const size = options.extensions ? null : sizeOf(order, options.sizes)
-  if (size === undefined) return unsupported(`${order.resolution} at ${order.aspectRatio} as a size`)
+  const size = sizeOf(order, options.sizes)
+  // A gateway that knows our fields needs no size.
+  if (size === undefined && !options.extensions) {
+    return unsupported(`${order.resolution} at ${order.aspectRatio} as a size`)
+  }
   const untold = untoldKind(order.inputs, options)
   if (untold !== null) return unsupported(untold)
-  const fields = videoFields(submission.upstreamModel, order, { size, options })
+  const fields = videoFields(submission.upstreamModel, order, { size: size ?? null, options })
   const form = options.request_format === 'json' ? asJson(fields, order.inputs) : asForm(fields, order.inputs)
   return { ok: true as const, value: form }
 }

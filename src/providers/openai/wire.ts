@@ -17,15 +17,12 @@ export function videoFields(
   order: VideoOrder,
   how: { readonly size: string | null; readonly options: OpenAiOptions },
 ): Readonly<Record<string, unknown>> {
-  const frame = how.options.extensions
-    ? {
-        resolution: order.resolution,
-        aspect_ratio: order.aspectRatio,
-        generate_audio: order.generateAudio,
-      }
-    : how.size === null
-      ? {}
-      : { size: how.size }
+  const own = {
+    resolution: order.resolution,
+    aspect_ratio: order.aspectRatio,
+    generate_audio: order.generateAudio,
+  }
+  const frame = { ...(how.size === null ? {} : { size: how.size }), ...(how.options.extensions ? own : {}) }
   return finished(
     { model: upstreamModel, prompt: order.prompt, seconds: String(order.durationSeconds), ...frame },
     how.options,
@@ -100,8 +97,16 @@ export function readEnvelope(body: JsonObject): Spoken | null {
 
 function spokenOf(error: JsonObject): Spoken | null {
   const code = codeAt(error)
-  const message = textAt(error, 'message') ?? ''
+  const message = [textAt(error, 'message'), moderatedFor(error)].filter(Boolean).join(' ')
   return code === null && message === '' ? null : { code, message }
+}
+
+/** `moderation_details.categories`: the only place that names a likeness, which is a real person's. */
+function moderatedFor(error: JsonObject): string | null {
+  const details = objectAt(error, 'moderation_details')
+  const categories =
+    details && listAt(details, 'categories')?.filter((category) => typeof category === 'string')
+  return categories?.length ? `(${categories.join(', ')})` : null
 }
 
 function codeAt(error: JsonObject): string | null {
@@ -224,12 +229,27 @@ export function readImages(body: JsonObject): ImagesAnswer | null {
   const data = listAt(body, 'data')
   if (data === null || data.length === 0) return null
   return {
-    pictures: data.map((item) => readPicture(asObject(item) ?? {})),
+    pictures: inPlaces(
+      data.map((item) => readPicture(asObject(item) ?? {})),
+      listAt(body, 'failed') ?? [],
+    ),
     reported: {
       ...plainFields(body, ['size', 'quality', 'output_format']),
       ...plainFields(objectAt(body, 'usage'), ['input_tokens', 'output_tokens', 'total_tokens']),
     },
   }
+}
+
+/** Another Yardmaster lists what failed apart: `{"failed":[{"index","code","message"}]}`. Back into its places with it. */
+function inPlaces(pictures: readonly ReadPicture[], failed: readonly unknown[]): readonly ReadPicture[] {
+  const places = [...pictures]
+  for (const entry of failed) {
+    const error = asObject(entry)
+    const spoken = error && spokenOf(error)
+    const index = error?.index
+    if (spoken) places.splice(typeof index === 'number' ? index : places.length, 0, { kind: 'error', spoken })
+  }
+  return places
 }
 
 function readPicture(item: JsonObject): ReadPicture {

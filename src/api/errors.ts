@@ -1,6 +1,40 @@
 /** Whatever was thrown, as a Problem: ours, the framework's, the database's; anything else is a fault of our own. */
-import type { FastifyRequest } from 'fastify'
-import { invalid, Problem, type ProblemCode } from './problem.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Journal } from '../runtime/journal.ts'
+import { errorBody, invalid, Problem, type ProblemCode, problemHeaders } from './problem.ts'
+
+/** Answers errors in the public API's shape, and writes down those that are our own fault. */
+export class ErrorAnswers {
+  readonly #log: Journal
+
+  constructor(log: Journal) {
+    this.#log = log
+  }
+
+  answer(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+    return sendProblem(this.problem(error, request), request, reply)
+  }
+
+  problem(error: unknown, request: FastifyRequest): Problem {
+    const problem = problemOfError(error, request)
+    if (!(error instanceof Problem) && problem.status >= 500)
+      this.#log.fault('api.request_failed', error, {
+        request_id: request.id,
+        method: request.method,
+        route: request.routeOptions.url ?? '',
+      })
+    return problem
+  }
+}
+
+export function sendProblem(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  return reply
+    .code(problem.status)
+    .headers({ 'x-request-id': request.id, ...problemHeaders(problem) })
+    .type('application/json; charset=utf-8')
+    .serializer((body: unknown) => JSON.stringify(body))
+    .send(errorBody(problem))
+}
 
 interface Thrown {
   readonly code?: unknown

@@ -3,20 +3,15 @@
  * answered in one shape for each of the two APIs, and every answer carries the request's ID.
  */
 import { randomUUID } from 'node:crypto'
-import Fastify, {
-  type FastifyBaseLogger,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-} from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod'
+import type { Journal } from '../runtime/journal.ts'
 import { type AdminDeps, adminApi } from './admin/admin-api.ts'
 import { KeyRing } from './auth.ts'
 import { answerBrokenRequest } from './broken-request.ts'
-import { problemOfError } from './errors.ts'
+import { ErrorAnswers, sendProblem } from './errors.ts'
 import { describeApi } from './openapi.ts'
 import { type OperationDeps, operationRoutes } from './operation.ts'
-import { errorBody, type Problem, problemHeaders } from './problem.ts'
 import type { PublicDeps } from './public/deps.ts'
 import { imageRoutes, linkRoutes } from './public/images.ts'
 import { modelRoutes } from './public/models.ts'
@@ -28,26 +23,24 @@ export interface ServerDeps {
   readonly admin: AdminDeps
   readonly operation: OperationDeps
   readonly version: string
-  readonly logger: FastifyBaseLogger
+  readonly log: Journal
 }
 
 /** Milliseconds that a whole request may take to arrive. */
 const ARRIVAL_MS = 300_000
 
-/** Not listening yet: `await app.listen({host, port})`. */
+/** Not listening yet: `await app.listen({ host, port })`. */
 export function buildServer(deps: ServerDeps): FastifyInstance {
+  const errors = new ErrorAnswers(deps.log)
   const app = Fastify({
-    loggerInstance: deps.logger,
-    disableRequestLogging: true,
+    logger: false,
     genReqId: () => `req_${randomUUID().replaceAll('-', '')}`,
     requestIdHeader: false,
     requestTimeout: ARRIVAL_MS,
-    maxParamLength: 512,
     exposeHeadRoutes: false,
-    return503OnClosing: false,
-    routerOptions: { ignoreTrailingSlash: true },
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     clientErrorHandler: answerBrokenRequest,
-    frameworkErrors: (error, request, reply) => answerError(error, request, reply),
+    frameworkErrors: (error, request, reply) => errors.answer(error, request, reply),
   })
   app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(serializerCompiler)
@@ -56,12 +49,12 @@ export function buildServer(deps: ServerDeps): FastifyInstance {
     reply.header('x-request-id', request.id)
   })
   readBodiesAsStreams(app)
-  app.setErrorHandler(answerError)
-  app.setNotFoundHandler((request, reply) => answerProblem(routes.missing(request), request, reply))
+  app.setErrorHandler((error, request, reply) => errors.answer(error, request, reply))
+  app.setNotFoundHandler((request, reply) => sendProblem(routes.missing(request), request, reply))
   describeApi(app, deps.version)
   app.register(async (scope) => operationRoutes(scope, deps.operation))
   app.register(async (scope) => publicApi(scope, deps.public), { prefix: '/v1' })
-  app.register(async (scope) => adminApi(scope, deps.admin, routes), { prefix: '/admin/api' })
+  app.register(async (scope) => adminApi(scope, deps.admin, { errors, routes }), { prefix: '/admin/api' })
   return app
 }
 
@@ -85,20 +78,4 @@ async function publicApi(app: FastifyInstance, deps: PublicDeps): Promise<void> 
     imageRoutes(guarded, deps)
     modelRoutes(guarded, deps)
   })
-}
-
-function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const problem = problemOfError(error, request)
-  if (problem.status >= 500)
-    request.log.error({ err: error, requestId: request.id, code: problem.code }, 'a request failed')
-  return answerProblem(problem, request, reply)
-}
-
-function answerProblem(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  return reply
-    .code(problem.status)
-    .headers({ 'x-request-id': request.id, ...problemHeaders(problem) })
-    .type('application/json; charset=utf-8')
-    .serializer((body: unknown) => JSON.stringify(body))
-    .send(errorBody(problem))
 }

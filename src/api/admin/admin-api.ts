@@ -5,7 +5,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Dispatching } from '../../runtime/service.ts'
 import type { Sql } from '../../store/database.ts'
-import { problemOfError } from '../errors.ts'
+import type { ErrorAnswers } from '../errors.ts'
 import type { RouteTable } from '../route-table.ts'
 import { sendAdminProblem } from './admin-problem.ts'
 import { AdminToken } from './admin-token.ts'
@@ -23,14 +23,16 @@ export interface AdminDeps {
 
 const FAMILIES = [taskRoutes, alertRoutes, levelRoutes]
 
-export function adminApi(app: FastifyInstance, deps: AdminDeps, routes: RouteTable): void {
+export interface Shared {
+  readonly errors: ErrorAnswers
+  readonly routes: RouteTable
+}
+
+export function adminApi(app: FastifyInstance, deps: AdminDeps, { errors, routes }: Shared): void {
   const token = new AdminToken(deps.token)
-  app.setErrorHandler((error, request, reply) => {
-    const problem = problemOfError(error, request)
-    if (problem.status >= 500)
-      request.log.error({ err: error, requestId: request.id }, 'an admin request failed')
-    return sendAdminProblem(problem, request, reply)
-  })
+  app.setErrorHandler((error, request, reply) =>
+    sendAdminProblem(errors.problem(error, request), request, reply),
+  )
   app.addHook('onRequest', async (request) => token.check(request.headers.authorization))
   app.setNotFoundHandler((request, reply) => sendAdminProblem(routes.missing(request), request, reply))
   for (const family of FAMILIES) family(app, deps)

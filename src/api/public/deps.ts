@@ -10,8 +10,8 @@ export interface PublicDeps {
   readonly dispatching: Dispatching
   readonly models: Models
   readonly assets: AssetStore
-  /** How long an uploaded input is kept: longer than any task may take. */
-  readonly uploadLifeMs: number
+  /** How long an uploaded input is kept, in ms: a week where absent, since no task may take so long. */
+  readonly uploadLifeMs?: number
   readonly links: LinkSigner
   /** How long a signed link to an image is good, in seconds. */
   readonly linkSeconds: number

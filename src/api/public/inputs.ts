@@ -182,8 +182,10 @@ export interface Keeping {
   readonly expiresAt: number
 }
 
-export function keeping(deps: { readonly assets: AssetStore; readonly uploadLifeMs: number }): Keeping {
-  return { assets: deps.assets, expiresAt: (Date.now() + deps.uploadLifeMs) * 1000 }
+const WEEK_MS = 7 * 24 * 3_600_000
+
+export function keeping(deps: { readonly assets: AssetStore; readonly uploadLifeMs?: number }): Keeping {
+  return { assets: deps.assets, expiresAt: (Date.now() + (deps.uploadLifeMs ?? WEEK_MS)) * 1000 }
 }
 
 /** Put the files into the asset store; from here on the request is valid. */

@@ -130,7 +130,13 @@ describe('after a failed attempt', () => {
 
   it('UNK-6: one that was found not to have been accepted may change supply, and gives health no second news', () => {
     expect(next(NOT_ACCEPTED)).toEqual(retry(0))
-    expect(NOT_ACCEPTED).toMatchObject({ category: 'supply', retryable: true, impact: 'none' })
+    expect(NOT_ACCEPTED).toMatchObject({
+      category: 'supply',
+      retryable: true,
+      impact: 'none',
+      realPerson: false,
+      connection: false,
+    })
   })
 
   it('ERR-4: a refusal over a real person stops, or changes supply where the policy says so', () => {
@@ -156,10 +162,15 @@ describe('when a job is looked at again', () => {
 
   it('RTY-7: more often around the expected end than long before or long after', () => {
     expect(pollDelayMs({ ...pace, expectedMs: 100_000 })).toBe(10_000)
-    expect(pollDelayMs({ ...pace, expectedMs: 100_000, elapsedMs: 60_000 })).toBe(5000)
+    expect(pollDelayMs({ ...pace, expectedMs: 100_000, elapsedMs: 49_999 })).toBe(10_000)
+    expect(pollDelayMs({ ...pace, expectedMs: 100_000, elapsedMs: 50_000 })).toBe(5000)
     expect(pollDelayMs({ ...pace, expectedMs: 100_000, elapsedMs: 200_000 })).toBe(5000)
     expect(pollDelayMs({ ...pace, expectedMs: 100_000, elapsedMs: 220_000 })).toBe(22_000)
     expect(pollDelayMs({ ...pace, expectedMs: 1000 })).toBe(1000)
+    expect(pollDelayMs({ ...pace, expectedMs: 1500 })).toBe(1500)
+    expect(pollDelayMs({ ...pace, expectedMs: 1500, elapsedMs: 600 })).toBe(1000)
+    expect(pollDelayMs({ ...pace, expectedMs: 100_000, spread: 7 })).toBe(12_500)
+    expect(pollDelayMs({ ...pace, expectedMs: 100_000, spread: -7 })).toBe(10_000)
     expect(pollDelayMs({ ...pace, expectedMs: 20_000, elapsedMs: 15_000, failures: 3 })).toBe(8000)
   })
 

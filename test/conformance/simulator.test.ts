@@ -279,6 +279,12 @@ describe.each(BOTH)('$name', (at) => {
   })
 })
 
+it('at Ark, a job that succeeds without a link is asked again, and is no missing answer', async () => {
+  await fault('create', 'without_url')
+  const seen = await ended(ARK, await accepted(ARK))
+  expect(seen).toEqual({ kind: 'unknown_status', status: 'succeeded, without a video_url' })
+})
+
 describe('cancelling', () => {
   it('at Ark: what is queued, not what runs', async () => {
     await fault('create', 'stuck', { in: 'queued' })

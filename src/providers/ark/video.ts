@@ -12,12 +12,12 @@ import type {
 } from '../adapter.ts'
 import type { Caller, Exchange } from '../call.ts'
 import { cancellationBy } from '../cancelling.ts'
-import { parseObject } from '../json.ts'
+import { type JsonObject, parseObject } from '../json.ts'
 import { endedFault, isSuccess, type Reading, readFault, requestIdOf, submissionFault } from '../proof.ts'
 import { createCall, readCall, type Target, targetOf } from '../target.ts'
 import { ARK_DIALECT, ARK_EXPIRED } from './faults.ts'
 import { type ArkOptions, ArkOptionsSchema } from './options.ts'
-import { createTaskBody, ROLES, readTask, readTaskId, type TaskState } from './wire.ts'
+import { createTaskBody, ROLES, readEnvelope, readTask, readTaskId, type TaskState } from './wire.ts'
 
 const TASKS = '/contents/generations/tasks'
 
@@ -117,20 +117,28 @@ function pollReply(exchange: Exchange, reading: Reading): PollReply {
   const noAnswer = (): PollReply => ({ kind: 'no_answer', fault: readFault(exchange, reading) })
   if (exchange.kind !== 'answered') return noAnswer()
   const body = parseObject(exchange.answer.body)
-  // A 404 without Ark's own envelope is somebody's proxy, and says nothing about the job.
-  if (exchange.answer.status === 404 && body?.error) return { kind: 'not_found' }
+  if (exchange.answer.status === 404 && body && saysNotFound(body)) return { kind: 'not_found' }
   const task = isSuccess(exchange.answer) && body ? readTask(body) : null
-  return task ? stateOf(task, reading, noAnswer) : noAnswer()
+  return task ? stateOf(task, reading) : noAnswer()
 }
 
-function stateOf(task: TaskState, reading: Reading, noAnswer: () => PollReply): PollReply {
+/**
+ * [?] The code of a missing task. A 404 without Ark's envelope is somebody's proxy, and one that speaks of the model or
+ * endpoint is about the account: neither says anything about the job.
+ */
+function saysNotFound(body: JsonObject): boolean {
+  const spoken = readEnvelope(body)
+  return spoken !== null && !/^(InvalidEndpoint|Model|Unsupported)/.test(spoken.code ?? '')
+}
+
+function stateOf(task: TaskState, reading: Reading): PollReply {
   switch (task.status) {
     case 'queued':
     case 'running':
       return { kind: 'running', phase: task.status, progress: null }
     case 'succeeded':
-      // Without its film it is asked again: the job is done and paid, and the link may only be late.
-      if (task.videoUrl === null) return noAnswer()
+      // Without its film it is asked again, and counted: the job is done and paid, and the link may only be late.
+      if (task.videoUrl === null) return { kind: 'unknown_status', status: 'succeeded, without a video_url' }
       return { kind: 'succeeded', video: { location: task.videoUrl, reported: task.reported } }
     case 'failed':
       return { kind: 'failed', fault: endedFault(task.error ?? UNEXPLAINED, reading), billed: task.billed }

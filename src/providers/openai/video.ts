@@ -13,7 +13,7 @@ import type {
 } from '../adapter.ts'
 import type { Caller, Exchange } from '../call.ts'
 import { cancellationBy } from '../cancelling.ts'
-import { parseObject } from '../json.ts'
+import { type JsonObject, parseObject } from '../json.ts'
 import { endedFault, isSuccess, type Reading, readFault, requestIdOf, submissionFault } from '../proof.ts'
 import { openResult } from '../result.ts'
 import { type Checked, createCall, readCall, type Target, targetOf } from '../target.ts'
@@ -121,11 +121,16 @@ function pollReply(exchange: Exchange, target: Target<OpenAiOptions>, providerTa
   const reading = readingOf(target)
   if (exchange.kind !== 'answered') return { kind: 'no_answer', fault: readFault(exchange, reading) }
   const body = parseObject(exchange.answer.body)
-  // A 404 without an envelope is somebody's proxy, or a missing route, and says nothing about the job.
-  if (exchange.answer.status === 404 && body && readEnvelope(body)) return { kind: 'not_found' }
+  if (exchange.answer.status === 404 && body && saysNotFound(body)) return { kind: 'not_found' }
   const video = isSuccess(exchange.answer) && body ? readVideo(body) : null
   if (!video) return { kind: 'no_answer', fault: readFault(exchange, reading) }
   return stateOf(video, reading, locationOf(video, target, providerTaskId))
+}
+
+/** A 404 without an envelope is a proxy's or a missing route's, and one about the model or the account no job's. */
+function saysNotFound(body: JsonObject): boolean {
+  const spoken = readEnvelope(body)
+  return spoken !== null && !/^(model|deployment|access)_/.test(spoken.code ?? '')
 }
 
 function locationOf(video: VideoState, target: Target<OpenAiOptions>, providerTaskId: string): string {

@@ -2,7 +2,18 @@
  * YAML with its positions: plain values beside the line and column that each came from, so that every fault can point at
  * its place. Figures that a double cannot hold as they are written stay text: 0.1 is "0.1" here, never a binary fraction.
  */
-import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, type Scalar } from 'yaml'
+import {
+  type Alias,
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  type Scalar,
+} from 'yaml'
 
 export type Path = readonly (string | number)[]
 
@@ -25,7 +36,7 @@ export interface LocatedYaml {
 }
 
 /** Anchors that are used in anchors can blow up a small file into gigabytes. */
-const MOST_VALUES = 200_000
+const MOST_VALUES = 100_000
 
 export function readYaml(text: string): LocatedYaml {
   const lines = new LineCounter()
@@ -72,6 +83,7 @@ class Reader {
   readonly keys = new Map<string, number>()
   tooMany = false
   #count = 0
+  readonly #resolved = new Map<Alias, Node | undefined>()
   readonly #document: Document.Parsed
 
   constructor(document: Document.Parsed) {
@@ -86,7 +98,7 @@ class Reader {
     if (isAlias(node)) {
       this.#mark(this.values, path, node)
       // Its content is found where it is written, at the anchor.
-      return this.read(node.resolve(this.#document), path)
+      return this.read(this.#resolve(node), path)
     }
     this.#mark(this.values, path, node)
     if (isMap(node)) return this.#readMap(node.items, path)
@@ -110,13 +122,19 @@ class Reader {
 
   /** `<<: *anchor` or `<<: [*one, *other]`, the earlier one counting. */
   #merge(value: unknown, path: Path): Record<string, unknown> {
-    const node = isAlias(value) ? value.resolve(this.#document) : value
+    const node = isAlias(value) ? this.#resolve(value) : value
     if (isMap(node)) return this.#readMap(node.items, path)
     if (!isSeq(node)) return {}
     return Object.assign(
       Object.create(null),
       ...node.items.toReversed().map((item) => this.#merge(item, path)),
     )
+  }
+
+  /** The library walks the whole document for each alias. */
+  #resolve(alias: Alias): Node | undefined {
+    if (!this.#resolved.has(alias)) this.#resolved.set(alias, alias.resolve(this.#document))
+    return this.#resolved.get(alias)
   }
 
   #mark(into: Map<string, number>, path: Path, node: unknown): void {

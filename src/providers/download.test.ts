@@ -68,7 +68,7 @@ describe('a result', () => {
       )
     })
     open.push(server)
-    await expect(sizeOf(await fetch(server.url, { timeoutMs: 300 }))).rejects.toBeInstanceOf(BrokenDownload)
+    await expect(sizeOf(await fetch(server.url, { timeoutMs: 1_500 }))).rejects.toBeInstanceOf(BrokenDownload)
   })
 
   it.each([

@@ -197,10 +197,10 @@ describe.each(BOTH)('$name', (at) => {
     ['accepted, an empty 200', 'empty_200', {}, 1],
     ['accepted, half of the JSON', 'truncated_json', {}, 1],
     ['accepted, cut off', 'cut_off', {}, 1],
-    ['accepted, too late', 'slow_answer', { ms: 1_500 }, 1],
+    ['accepted, too late', 'slow_answer', { ms: 30_000 }, 1],
   ])('UNK-7, UNK-10: %s: unknown, and one POST', async (_, kind, given, jobs) => {
     await fault('create', kind, given)
-    const order = video(at, { timeoutMs: 700 })
+    const order = video(at, { timeoutMs: kind === 'slow_answer' ? 1_500 : 10_000 })
     const said = await at.adapter.submitVideo!(at.account(), order)
     expect(said).toMatchObject({
       kind: 'fault',

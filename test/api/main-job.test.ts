@@ -8,7 +8,7 @@ let api: Api
 let openai: OpenAI
 
 beforeAll(async () => {
-  api = await startApi({ running: true, simulator: { time_scale: 0.01 } })
+  api = await startApi({ running: true, simulator: { defaults: { duration_ms: 200 } } })
   openai = api.client()
 })
 afterAll(() => api.stop())
@@ -35,7 +35,13 @@ describe('videos with the openai package', () => {
     for (const key of ['completed_at', 'error', 'expires_at', 'remixed_from_video_id', 'progress'])
       expect(created).toHaveProperty(key)
     const video = await finished(created.id)
-    expect(video).toMatchObject({ status: 'completed', progress: 100, seconds: '5', size: '1280x720', error: null })
+    expect(video).toMatchObject({
+      status: 'completed',
+      progress: 100,
+      seconds: '5',
+      size: '1280x720',
+      error: null,
+    })
     expect(video.completed_at).toBeGreaterThanOrEqual(video.created_at)
     expect(video.expires_at).toBeGreaterThan(video.created_at)
     const content = await openai.videos.downloadContent(created.id)
@@ -56,7 +62,12 @@ describe('videos with the openai package', () => {
   })
 
   it('DEG-3: the result says what was asked for and what is delivered', async () => {
-    const created = await openai.videos.create({ model: MODEL, prompt: 'a yard', size: '1280x720', seconds: '4' })
+    const created = await openai.videos.create({
+      model: MODEL,
+      prompt: 'a yard',
+      size: '1280x720',
+      seconds: '4',
+    })
     expect(created).toMatchObject({
       degraded: false,
       requested_profile: '933',
@@ -73,7 +84,10 @@ describe('videos with the openai package', () => {
       size: '720x1280',
       input_reference: await toFile(PNG, 'start.png'),
     })
-    const [row] = await rowsOf<{ facts: { inputs: object }; content: { inputs: { first_frame: unknown[] } } }>(
+    const [row] = await rowsOf<{
+      facts: { inputs: object }
+      content: { inputs: { first_frame: unknown[] } }
+    }>(
       api.system.db,
       `select facts, content from task t join task_content c on c.task_id = t.id where t.id = $1::uuid`,
       [created.id.slice(6)],
@@ -123,20 +137,31 @@ describe('videos with the openai package', () => {
 
 describe('images with the openai package', () => {
   it('CUS-5: generate answers b64_json by default', async () => {
-    const made = await openai.images.generate({ model: 'seedream-4.0', prompt: 'a yard', n: 2, size: '1024x1024' })
+    const made = await openai.images.generate({
+      model: 'seedream-4.0',
+      prompt: 'a yard',
+      n: 2,
+      size: '1024x1024',
+    })
     expect(made.data).toHaveLength(2)
     const bytes = Buffer.from(made.data?.[0]?.b64_json ?? '', 'base64')
-    expect(bytes.toString('latin1', 1, 4)).toBe('PNG')
+    expect(made.output_format).toBe('jpeg')
+    expect(bytes.toString('latin1', 0, 3)).toBe('\xff\xd8\xff')
     expect(made).toMatchObject({ size: '1024x1024', degraded: false })
     expect(made.created).toBeGreaterThan(1_700_000_000)
   })
 
   it('CUS-5: response_format url gives a signed link that works without a key', async () => {
-    const made = await openai.images.generate({ model: 'seedream-4.0', prompt: 'a yard', response_format: 'url' })
+    const made = await openai.images.generate({
+      model: 'seedream-4.0',
+      prompt: 'a yard',
+      response_format: 'url',
+    })
     const link = made.data?.[0]?.url ?? ''
     const fetched = await fetch(link)
     expect(fetched.status).toBe(200)
-    expect(Buffer.from(await fetched.arrayBuffer()).toString('latin1', 1, 4)).toBe('PNG')
+    expect(fetched.headers.get('content-type')).toBe('image/jpeg')
+    expect(Buffer.from(await fetched.arrayBuffer()).toString('latin1', 0, 3)).toBe('\xff\xd8\xff')
     const forged = await fetch(link.replace(/signature=./, 'signature=!'))
     expect(forged.status).toBe(403)
   })

@@ -15,12 +15,12 @@ import { findHome, PORT, removeSocketDir } from './postgres/home.ts'
 import { holdDirectory } from './postgres/one-at-a-time.ts'
 import {
   adoptPostmaster,
+  clearTheWay,
   connection,
   type Postmaster,
   type Server,
   startPostmaster,
   stopPostmaster,
-  waitUntilEmpty,
 } from './postgres/postmaster.ts'
 
 export interface EmbeddedLog {
@@ -161,7 +161,7 @@ class Supervisor implements Embedded {
       )
     }
     await sleep(100 * 2 ** (this.#restarts.length - 1))
-    await waitUntilEmpty(this.cluster)
+    await clearTheWay(this.cluster)
     this.#postmaster = await startPostmaster(this.#of.server, this.#postmaster.socketDir)
     this.#of.options.log.warn('PostgreSQL runs again')
   }

@@ -1,7 +1,7 @@
 /** The files of a cluster: made once by initdb, and told apart from every other by the number that it gave them. */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { chown, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chown, open, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Account } from './account.ts'
@@ -113,7 +113,10 @@ async function initialize(
     })
   } catch (error) {
     const said = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : String(error)
-    throw new Error(`PostgreSQL could not make its files in ${at.part}: ${said}`, { cause: error })
+    const hint = said.includes('could not look up effective user')
+      ? '; it needs an account that /etc/passwd knows: start under another one, or set DATABASE_URL'
+      : ''
+    throw new Error(`PostgreSQL could not make its files in ${at.part}: ${said}${hint}`, { cause: error })
   }
 }
 
@@ -133,11 +136,4 @@ export async function systemIdentifier(cluster: string): Promise<string> {
   } finally {
     await file.close()
   }
-}
-
-export async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  )
 }

@@ -10,7 +10,7 @@
  *     start.log                    what PostgreSQL says before its own log is open
  */
 import { randomBytes } from 'node:crypto'
-import { chown, lstat, mkdir, mkdtemp, realpath, rm, rmdir, symlink } from 'node:fs/promises'
+import { chmod, chown, lstat, mkdir, mkdtemp, readdir, realpath, rm, rmdir, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type Account, canRead } from './account.ts'
 import { sharedPlace } from './binaries.ts'
@@ -31,10 +31,11 @@ const LONGEST_SOCKET = 100
 
 /** Makes the data directory and finds the cluster's home in it, without changing one that exists. */
 export async function findHome(dataDir: string, chooseAccount: (cluster: string) => Promise<Account>) {
-  // Others may pass through root's, to the cluster that is theirs; they can list and read nothing.
   await mkdir(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
   const place = join(await realpath(dataDir), 'postgres')
   const account = await chooseAccount(join(place, 'cluster'))
+  // PostgreSQL's account may pass through a fresh one to what is its own; it can list and read nothing.
+  if (account && (await readdir(dataDir)).length === 0) await chmod(dataDir, 0o711)
   const root = (await realpath(place).catch(() => null)) ?? (await makeHome(place, account))
   return { home: layout(root), account }
 }

@@ -1,10 +1,11 @@
 /** One run of PostgreSQL on a cluster: found running or started, known to be ours, and ended. */
 import { spawn } from 'node:child_process'
-import { open, readFile, realpath, rm } from 'node:fs/promises'
+import { open, readFile, realpath, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
+import { sqlState } from '../database-errors.ts'
 import { type ClusterOptions, environment, ROLE, systemIdentifier } from './cluster.ts'
-import { makeSocketDir, PORT } from './home.ts'
+import { makeSocketDir, PORT, socketPath } from './home.ts'
 import { holdsWithin, isRunning, markProcess, type ProcessMark, processesIn } from './processes.ts'
 
 export interface Postmaster {
@@ -35,7 +36,7 @@ const WATCH_EVERY = 500
 export async function adoptPostmaster(server: Server): Promise<Postmaster | null> {
   const { cluster } = server.home
   const left = await readPidFile(cluster)
-  const answer = left ? await askWhileStarting(server, left) : null
+  const answer = left ? await askWhileStarting(server) : null
   const running = await processesIn(cluster)
   if (left && answer) {
     if (!running.includes(left.pid)) {
@@ -43,36 +44,45 @@ export async function adoptPostmaster(server: Server): Promise<Postmaster | null
         `another machine or container runs PostgreSQL on ${cluster}; stop it there, or share it by a DATABASE_URL`,
       )
     }
-    return watched(left, answer.version)
+    const mark = await markProcess(left.pid)
+    if (mark) return { ...answer, mark, socketDir: left.socketDir, adopted: true, ended: whenGone(mark) }
   }
-  await clear(cluster, { running, pid: left?.pid })
+  // Nothing answers. A postmaster that still runs has lost its socket, so it is ended.
+  if (left && running.includes(left.pid)) process.kill(left.pid, 'SIGINT')
+  await clearTheWay(cluster)
   return null
 }
 
 /** Starts PostgreSQL and waits until it answers. `socketDir` is kept over restarts, so that the URL stays good. */
 export async function startPostmaster(server: Server, socketDir?: string): Promise<Postmaster> {
-  const { home, account } = server
-  const dir = socketDir ?? (await makeSocketDir(home, account))
-  const child = await launch(server, dir)
-  const failed = new Promise<string>((resolve) => {
-    child.once('error', (error) => resolve(`could not be run: ${error.message}`))
-    child.once('exit', (code, signal) =>
-      resolve(signal ? `was ended by ${signal}` : `ended with status ${code}`),
-    )
-  })
-  let early: string | null = null
-  void failed.then((how) => {
+  const dir = socketDir ?? (await makeSocketDir(server.home, server.account))
+  const { child, ended } = await launch(server, dir)
+  try {
+    const version = await whenReady(server, { socketDir: dir, ended })
+    const mark = await markProcess(child.pid ?? 0)
+    if (mark === null) throw await startFailure(server, 'ended at once')
+    return { mark, socketDir: dir, adopted: false, version, ended }
+  } catch (error) {
+    child.kill('SIGQUIT')
+    throw error
+  }
+}
+
+async function whenReady(
+  server: Server,
+  run: { socketDir: string; ended: Promise<string> },
+): Promise<string> {
+  let early: string | undefined
+  let version: string | undefined
+  void run.ended.then((how) => {
     early = how
   })
-  let answer: Identity | null = null
   await holdsWithin(READY_WITHIN, async () => {
-    answer = early === null ? await identify(server, dir) : null
-    return answer !== null || early !== null
+    if (early === undefined) version = (await identify(server, run.socketDir))?.version
+    return version !== undefined || early !== undefined
   })
-  const mark = await markProcess(child.pid ?? 0)
-  const version = versionOf(answer)
-  if (version === null || mark === null) throw await startFailure(server, early)
-  return { mark, socketDir: dir, adopted: false, version, ended: failed }
+  if (version === undefined) throw await startFailure(server, early)
+  return version
 }
 
 /** Fast shutdown: sessions are ended, data is written. By force only when that takes too long. */
@@ -88,18 +98,25 @@ export async function stopPostmaster(postmaster: Postmaster): Promise<void> {
   throw new Error(`PostgreSQL (process ${postmaster.mark.pid}) does not stop`)
 }
 
-/** Waits for the children of a dead postmaster, which end by themselves. */
-export async function waitUntilEmpty(cluster: string): Promise<void> {
-  if (await holdsWithin(GONE_WITHIN, async () => (await processesIn(cluster)).length === 0)) return
-  const pids = (await processesIn(cluster)).join(', ')
-  throw new Error(
-    `processes of an earlier PostgreSQL still work in ${cluster} (${pids}); end them, then start again`,
-  )
+/**
+ * Clears the way for a start: waits for the children of a dead postmaster, which end by themselves, and then removes its
+ * lock file. PostgreSQL itself would refuse to start if a stranger, or a zombie, had the old process ID.
+ */
+export async function clearTheWay(cluster: string): Promise<void> {
+  if (!(await holdsWithin(GONE_WITHIN, async () => (await processesIn(cluster)).length === 0))) {
+    const pids = (await processesIn(cluster)).join(', ')
+    throw new Error(
+      `processes of an earlier PostgreSQL still work in ${cluster} (${pids}); end them, then start again`,
+    )
+  }
+  await rm(join(cluster, 'postmaster.pid'), { force: true })
 }
 
+/** What postmaster.pid says. */
 interface Left {
   readonly pid: number
   readonly socketDir: string
+  readonly ready: boolean
 }
 
 interface Identity {
@@ -110,22 +127,31 @@ async function readPidFile(cluster: string): Promise<Left | null> {
   const text = await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => null)
   const lines = text?.split('\n')
   const pid = Number(lines?.[0])
-  return Number.isInteger(pid) && pid > 0 ? { pid, socketDir: lines?.[4] ?? '' } : null
+  return Number.isInteger(pid) && pid > 0
+    ? { pid, socketDir: lines?.[4] ?? '', ready: lines?.[7]?.trim() === 'ready' }
+    : null
 }
 
-/** Our own server may be starting, recovering or ending just now: wait for it, as long as its process is there. */
-async function askWhileStarting(server: Server, left: Left): Promise<Identity | null> {
+/**
+ * Our own server may be starting, recovering or ending just now: wait for it, as long as its process is there and it can
+ * still be reached.
+ */
+async function askWhileStarting(server: Server): Promise<Identity | null> {
   let answer: Identity | null = null
   await holdsWithin(READY_WITHIN, async () => {
     const now = await readPidFile(server.home.cluster)
-    answer = now?.socketDir ? await identify(server, now.socketDir) : null
-    const alive = (await processesIn(server.home.cluster)).includes(left.pid)
-    return answer !== null || !alive
+    if (now === null) return true
+    answer = now.socketDir ? await identify(server, now.socketDir) : null
+    const alive = (await processesIn(server.home.cluster)).includes(now.pid)
+    return answer !== null || !alive || (now.ready && (await isMissing(socketPath(now.socketDir))))
   })
   return answer
 }
 
-/** Whether what answers at that socket is the server of this very cluster; null when nothing does. */
+/**
+ * Whether what answers at that socket is the server of this very cluster; null when nothing does, or not yet. Throws when
+ * it does not know our password.
+ */
 async function identify(server: Server, socketDir: string): Promise<Identity | null> {
   const client = new pg.Client(connection(server, socketDir, 'postgres'))
   client.on('error', () => {})
@@ -141,8 +167,12 @@ async function identify(server: Server, socketDir: string): Promise<Identity | n
       (await realpath(row.directory)) === server.home.cluster &&
       row.system === (await systemIdentifier(server.home.cluster))
     return same ? { version: row.version } : null
-  } catch {
-    return null
+  } catch (error) {
+    if (sqlState(error) !== '28P01') return null
+    const { cluster, password } = server.home
+    throw new Error(
+      `the password in ${password} is not that of the cluster in ${cluster}: put the right file back`,
+    )
   } finally {
     await client.end().catch(() => {})
   }
@@ -161,13 +191,6 @@ export function connection(server: Server, socketDir: string, database: string) 
   }
 }
 
-function watched(left: Left, version: string): Promise<Postmaster | null> {
-  return markProcess(left.pid).then((mark) => {
-    if (mark === null) return null
-    return { mark, socketDir: left.socketDir, adopted: true, version, ended: whenGone(mark) }
-  })
-}
-
 function whenGone(mark: ProcessMark): Promise<string> {
   return new Promise((resolve) => {
     const timer = setInterval(async () => {
@@ -177,16 +200,6 @@ function whenGone(mark: ProcessMark): Promise<string> {
     }, WATCH_EVERY)
     timer.unref()
   })
-}
-
-/**
- * Nothing answers. A postmaster that still runs has lost its socket, so it is ended. The lock file is then removed if
- * nobody works in the cluster any more: PostgreSQL itself would refuse to start if a stranger had the old process ID.
- */
-async function clear(cluster: string, found: { running: number[]; pid: number | undefined }): Promise<void> {
-  if (found.pid !== undefined && found.running.includes(found.pid)) process.kill(found.pid, 'SIGINT')
-  if (found.running.length > 0) await waitUntilEmpty(cluster)
-  await rm(join(cluster, 'postmaster.pid'), { force: true })
 }
 
 async function launch(server: Server, socketDir: string) {
@@ -202,7 +215,13 @@ async function launch(server: Server, socketDir: string) {
       stdio: ['ignore', log.fd, log.fd],
     })
     child.unref()
-    return child
+    const ended = new Promise<string>((resolve) => {
+      child.once('error', (error) => resolve(`could not be run: ${error.message}`))
+      child.once('exit', (code, signal) =>
+        resolve(signal ? `was ended by ${signal}` : `ended with status ${code}`),
+      )
+    })
+    return { child, ended }
   } finally {
     await log.close()
   }
@@ -214,19 +233,22 @@ function settings(socketDir: string, durable: boolean): string[] {
     unix_socket_permissions: '0700',
     listen_addresses: '',
     port: PORT,
-    ...(durable ? {} : { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
+    ...(durable ? {} : { fsync: 'off', full_page_writes: 'off' }),
   }
   return Object.entries(ours).flatMap(([name, value]) => ['-c', `${name}=${value}`])
 }
 
-function versionOf(answer: Identity | null): string | null {
-  return answer?.version ?? null
-}
-
-async function startFailure(server: Server, early: string | null): Promise<Error> {
+async function startFailure(server: Server, early: string | undefined): Promise<Error> {
   const { startLog, cluster } = server.home
   const said = (await readFile(startLog, 'utf8').catch(() => '')).trim().split('\n').slice(-5).join('\n')
   return new Error(
     `PostgreSQL ${early ?? `did not answer within ${READY_WITHIN / 1000} s`}; it said: ${said || '(nothing)'} (its log is in ${cluster}/log)`,
+  )
+}
+
+async function isMissing(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => false,
+    () => true,
   )
 }

@@ -271,6 +271,7 @@ describe.each(KINDS)('health of a %s', (kind) => {
   it('HLT-14: back after 5 consecutive successes, if the window is below 20 % by then', () => {
     const level = told().succeed(4).fail(1)
     expect(level.succeed(4).row.state).toBe('degraded')
+    expect(level.last).toMatchObject({ applied: true, why: 'success_counted', event: null })
     expect(level.succeed(1).row.state).toBe('healthy')
     expect(level.last.event?.kind).toBe('restored')
     const worse = told().fail(2).succeed(8)
@@ -292,6 +293,7 @@ describe.each(KINDS)('health of a %s', (kind) => {
     }
     expect(alternate(5).row.state).toBe('degraded')
     expect(alternate(4).fail().row.state).toBe('degraded')
+    expect(alternate(4).fail(2).row.state).toBe('circuit_open')
     expect(alternate(5).fail().row.state).toBe('circuit_open')
     expect(told().succeed(7).fail(4).row.state).toBe('degraded')
   })
@@ -303,6 +305,23 @@ describe.each(KINDS)('health of a %s', (kind) => {
     expect(level.row.state).toBe('healthy')
     // 5 of all 24 failed, but only 3 of the last 20.
     expect(level.fail().row.state).toBe('healthy')
+  })
+
+  it('HLT-14: the window starts anew when the circuit opens', () => {
+    const level = told().fail(5).cool().succeed(5)
+    expect(level.fail().row.state).toBe('healthy')
+    // 1 of 5 before it opened would have been enough.
+    expect(told().succeed(4).fail(1).row.state).toBe('degraded')
+  })
+
+  it('HLT-14: an outcome is in the window until it is ten minutes old, and not a microsecond longer', () => {
+    const stateAt = (micros: number) => {
+      const level = told().succeed(4)
+      const { now, row } = level
+      return applyNews(kind, row, failure(0, 'ordinary', now), now - 6 * SECOND + micros).row.state
+    }
+    expect(stateAt(10 * MINUTE)).toBe('degraded')
+    expect(stateAt(10 * MINUTE + 1)).toBe('healthy')
   })
 
   it('HLT-14: outcomes older than ten minutes are out of the window', () => {
@@ -318,6 +337,7 @@ describe.each(KINDS)('health of a %s', (kind) => {
     const { row } = level
     const burst = (after: number) =>
       applyNews(kind, row, failure(row.epoch, 'ordinary', START), level.now + after)
+    expect(burst(0)).toMatchObject({ row, applied: false, why: 'same_failure' })
     expect(burst(SECOND - 1)).toMatchObject({ row, applied: false, why: 'same_failure' })
     expect(burst(SECOND)).toMatchObject({ applied: true, why: 'degraded' })
     const other = { ...failure(row.epoch, 'ordinary', START), fingerprint: 'another' }
@@ -336,6 +356,9 @@ describe.each(KINDS)('health of a %s', (kind) => {
     expect(lasts).toEqual([10, 20, 40, 60, 60])
     level.succeed(5).fail(1, 'persistent')
     expect(level.row).toMatchObject({ openUntil: level.now + 10 * MINUTE })
+    // An opening by something else doubles nothing.
+    level.cool().fail().cool().fail().cool().fail(1, 'persistent')
+    expect(level.row).toMatchObject({ openUntil: level.now + 20 * MINUTE })
   })
 
   it('HLT-14: what may heal by itself cools down for 30 s, however often, and needs no free call', () => {
@@ -429,6 +452,11 @@ describe.each(KINDS)('health of a %s', (kind) => {
     const accepted = (calledAt: number): HealthNews => ({ kind: 'accepted', epoch: 0, calledAt })
     expect(level.tell(accepted(START)).row.hold).toBe(hold)
     level.later(MINUTE)
+    expect(applyNews(kind, level.row, accepted((hold?.notBefore ?? 0) - 1), level.now).row.hold).toBe(hold)
+    expect(applyNews(kind, level.row, accepted(hold?.notBefore ?? 0), level.now)).toMatchObject({
+      applied: true,
+      row: { hold: null },
+    })
     expect(level.tell(accepted(level.now)).row.hold).toBeNull()
     expect(level.full(null).row).toMatchObject({ state: 'healthy', hold: { count: 1 } })
     expect(level.row.counters.consecutiveFailures).toBe(0)
@@ -463,7 +491,9 @@ describe.each(KINDS)('health of a %s', (kind) => {
   it('STR-9: an opening does not wipe out the samples', () => {
     const level = told().succeed(3).fail(5).cool().succeed(2)
     expect(samples(level.row, level.now)).toEqual({ successes: 5, failures: 5 })
-    expect(samples(level.row, level.now + 24 * 60 * MINUTE + SECOND)).toEqual({ successes: 0, failures: 0 })
+    const newest = level.row.counters.outcomes.at(-1)?.at ?? 0
+    expect(samples(level.row, newest + 24 * 60 * MINUTE)).toEqual({ successes: 1, failures: 0 })
+    expect(samples(level.row, newest + 24 * 60 * MINUTE + 1)).toEqual({ successes: 0, failures: 0 })
   })
 })
 
@@ -604,6 +634,22 @@ describe('health of a supply', () => {
     for (let i = 0; i < 5; i++) quick.fail().succeed()
     quick.later(19 * MINUTE).fail(2)
     expect(quick.row.state).toBe('degraded')
+  })
+
+  it('HLT-14: the 95th percentile is an observed duration: one outlier in twenty does not count, two do', () => {
+    const stateAfter = (outliers: number) => {
+      const level = told()
+      const finish = (i: number) => {
+        const durationMs = i < outliers ? 900_000 : 400_000
+        return level.tell({ kind: 'finished', epoch: 0, calledAt: START, durationMs })
+      }
+      for (let i = 0; i < 10; i++) finish(i)
+      for (let i = 10; i < 20; i++) finish(i).fail()
+      return level.later(21 * MINUTE).fail(1).row.state
+    }
+    // 3 × 400 s: the failures are too old; 3 × 900 s: half of the window failed, twice in a row.
+    expect(stateAfter(1)).toBe('degraded')
+    expect(stateAfter(2)).toBe('circuit_open')
   })
 
   it('STR-9: the last 100 outcomes are kept, and no more', () => {

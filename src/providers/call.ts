@@ -6,7 +6,7 @@
  * Creates travel on a fresh connection: a kept one that the server closes in the same moment would be an unknown
  * submission, which costs an hour of waiting; a handshake costs milliseconds.
  */
-import { Agent, type Dispatcher } from 'undici'
+import { Agent, type Dispatcher, errors } from 'undici'
 import type { Evidence, TransportEnd } from '../core/outcome.ts'
 import { redact } from './redaction.ts'
 import type { AnswerHeaders } from './retry-after.ts'
@@ -64,7 +64,7 @@ export interface Caller {
   readonly settings: CallerSettings
   /** One HTTP exchange, at most one request on the wire. Never rejects. */
   exchange(call: Call): Promise<Exchange>
-  /** Where streams are read from (download.ts); pooled per channel like the rest. */
+  /** Where streams are read from (download.ts); pooled per channel like the rest. Throws once the caller is closed. */
   streamAgent(channelId: string): Agent
   /** Ends every connection. Calls in flight end as stopped: before their first byte for certain, else unknown. */
   close(): Promise<void>
@@ -89,7 +89,10 @@ export function createCaller(options: CallerOptions = {}): Caller {
       if (closed) return { kind: 'stopped_before_sending', why: 'closing' }
       return dispatch(agentFor(call.channelId, call.purpose), call, new RecordingHandler(call))
     },
-    streamAgent: (channelId) => agentFor(channelId, 'stream'),
+    streamAgent: (channelId) => {
+      if (closed) throw new errors.ClientClosedError()
+      return agentFor(channelId, 'stream')
+    },
     close: async () => {
       closed = true
       await Promise.all([...agents.values()].map((agent) => agent.destroy()))

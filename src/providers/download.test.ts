@@ -71,6 +71,23 @@ describe('a result', () => {
     await expect(sizeOf(await fetch(server.url, { timeoutMs: 1_500 }))).rejects.toBeInstanceOf(BrokenDownload)
   })
 
+  it('is not opened once the client is closed', async () => {
+    const server = await serving(() => reply(200, 'x', MP4))
+    const closing = createCaller()
+    await closing.close()
+    const opened = await openDownload(closing, {
+      channelId: 'c1',
+      url: server.url,
+      credentialHeaders: {},
+      trustedOrigin: '',
+      timeoutMs: 5_000,
+      maxBytes: 10,
+      secrets: [],
+    })
+    expect(opened).toMatchObject({ kind: 'broken', evidence: { end: { code: 'UND_ERR_CLOSED' } } })
+    expect(server.connections()).toBe(0)
+  })
+
   it.each([
     ['a page', reply(200, '<html></html>', { 'content-type': 'text/html' })],
     ['an error in JSON', reply(200, { error: { code: 'x', message: 'y' } })],

@@ -25,7 +25,9 @@ export interface Target<Options> {
 export function targetOf<Options>(account: Account, schema: z.ZodType<Options>): Checked<Target<Options>> {
   const options = schema.safeParse(account.options)
   if (!options.success) return misconfigured(problemsOf(options.error).join('; '))
-  if (!isWebLink(account.baseUrl)) return misconfigured('base_url is not an absolute http or https URL')
+  if (!isWebLink(account.baseUrl) || /[?#]/.test(account.baseUrl)) {
+    return misconfigured('base_url must be an absolute http or https URL, without a query or fragment')
+  }
   if (!/^[\x21-\x7e]+$/.test(account.credential)) {
     return misconfigured('the credential is empty or has characters that no HTTP header may carry')
   }

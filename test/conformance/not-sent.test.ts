@@ -176,6 +176,7 @@ describe('before the first byte', () => {
     }
     expect(faultOf(await submitTo('not a url'))).toMatchObject(shut)
     expect(faultOf(await submitTo('ftp://127.0.0.1'))).toMatchObject(shut)
+    expect(faultOf(await submitTo(`${server.url}?version=1`))).toMatchObject(shut)
     const broken = faultOf(await submitTo(server.url, { credential: 'two\nlines' }))
     expect(broken).toMatchObject(shut)
     expect(broken.message).not.toContain('lines')

@@ -128,7 +128,7 @@ class Supervisor implements Embedded {
     try {
       await this.#restarting?.catch(() => {})
       await stopPostmaster(this.#postmaster)
-      await removeSocketDir(this.#postmaster.socketDir)
+      await removeSocketDir(this.#of.server.home, this.#postmaster.socketDir)
     } finally {
       this.#of.letGo()
     }

@@ -11,7 +11,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { chmod, chown, lstat, mkdir, mkdtemp, readdir, realpath, rm, rmdir, symlink } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { type Account, canRead } from './account.ts'
 import { sharedPlace } from './binaries.ts'
 
@@ -90,10 +90,11 @@ export async function makeSocketDir(home: Home, account: Account): Promise<strin
   return path
 }
 
-export async function removeSocketDir(path: string): Promise<void> {
+/** Removes a socket's folder, if it is one of those that `makeSocketDir` makes. */
+export async function removeSocketDir(home: Home, path: string): Promise<void> {
   const found = await lstat(path).catch(() => null)
-  const ours = found?.isDirectory() && (dirname(path) !== '/tmp' || path.startsWith('/tmp/yardmaster-'))
-  if (ours) await rm(path, { recursive: true, force: true })
+  const made = path === home.run || /^\/tmp\/yardmaster-[A-Za-z0-9]{6}$/.test(path)
+  if (made && found?.isDirectory()) await rm(path, { recursive: true, force: true })
 }
 
 export function socketPath(dir: string): string {

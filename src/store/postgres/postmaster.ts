@@ -1,11 +1,11 @@
 /** One run of PostgreSQL on a cluster: found running or started, known to be ours, and ended. */
 import { spawn } from 'node:child_process'
-import { open, readFile, realpath, rm, stat } from 'node:fs/promises'
+import { open, readdir, readFile, realpath, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
 import { sqlState } from '../database-errors.ts'
 import { type ClusterOptions, environment, ROLE, systemIdentifier } from './cluster.ts'
-import { makeSocketDir, PORT, socketPath } from './home.ts'
+import { makeSocketDir, PORT, removeSocketDir, socketPath } from './home.ts'
 import { holdsWithin, isRunning, markProcess, type ProcessMark, processesIn } from './processes.ts'
 
 export interface Postmaster {
@@ -50,12 +50,15 @@ export async function adoptPostmaster(server: Server): Promise<Postmaster | null
   // Nothing answers. A postmaster that still runs has lost its socket, so it is ended.
   if (left && running.includes(left.pid)) process.kill(left.pid, 'SIGINT')
   await clearTheWay(cluster)
+  if (left) await removeSocketDir(server.home, left.socketDir)
   return null
 }
 
 /** Starts PostgreSQL and waits until it answers. `socketDir` is kept over restarts, so that the URL stays good. */
 export async function startPostmaster(server: Server, socketDir?: string): Promise<Postmaster> {
   const dir = socketDir ?? (await makeSocketDir(server.home, server.account))
+  // The lock of a socket names a process just as postmaster.pid does.
+  for (const left of [socketPath(dir), `${socketPath(dir)}.lock`]) await rm(left, { force: true })
   const { child, ended } = await launch(server, dir)
   try {
     const version = await whenReady(server, { socketDir: dir, ended })
@@ -240,10 +243,26 @@ function settings(socketDir: string, durable: boolean): string[] {
 
 async function startFailure(server: Server, early: string | undefined): Promise<Error> {
   const { startLog, cluster } = server.home
-  const said = (await readFile(startLog, 'utf8').catch(() => '')).trim().split('\n').slice(-5).join('\n')
+  const logs = join(cluster, 'log')
+  const said = (await lastLines(startLog)) || (await lastLines(await newestIn(logs)))
   return new Error(
-    `PostgreSQL ${early ?? `did not answer within ${READY_WITHIN / 1000} s`}; it said: ${said || '(nothing)'} (its log is in ${cluster}/log)`,
+    `PostgreSQL ${early ?? `did not answer within ${READY_WITHIN / 1000} s`}; it said: ${said || '(nothing)'} (its log is in ${logs})`,
   )
+}
+
+/** Without the words that only say where the rest is. */
+async function lastLines(path: string): Promise<string> {
+  const lines = (await readFile(path, 'utf8').catch(() => '')).trim().split('\n')
+  return lines
+    .filter((line) => !/redirecting log output|Future log output/.test(line))
+    .slice(-5)
+    .join('\n')
+}
+
+async function newestIn(dir: string): Promise<string> {
+  const paths = (await readdir(dir).catch(() => [])).map((name) => join(dir, name))
+  const dated = await Promise.all(paths.map(async (path) => ({ path, at: (await stat(path)).mtimeMs })))
+  return dated.sort((one, other) => other.at - one.at)[0]?.path ?? ''
 }
 
 async function isMissing(path: string): Promise<boolean> {

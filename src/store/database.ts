@@ -81,10 +81,7 @@ const LONGEST_PAUSE = 2000
 const CONFLICTS: ReadonlySet<string | undefined> = new Set(['40001', '40P01', '55P03'])
 // The timeline tells a failover: the new primary may have given the same ID to another transaction.
 const WHERE = `left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)`
-const WHO = {
-  name: 'transaction-id',
-  text: `select pg_current_xact_id_if_assigned()::text as id, ${WHERE} as timeline`,
-}
+const WHO = `select pg_current_xact_id()::text as id, ${WHERE} as timeline`
 const FATE = {
   name: 'transaction-fate',
   text: `select pg_xact_status($1::text::xid8) as fate, ${WHERE} as timeline`,
@@ -158,9 +155,8 @@ class PooledDatabase implements Database {
     let value: T
     let id: TransactionId | null
     try {
-      await client.query(begin(options) + this.#limits)
+      id = await begin(client, options, this.#limits)
       value = await body(tx)
-      id = options.readOnly ? null : await whoAmI(tx)
     } catch (error) {
       tx.end()
       await rollBack(client)
@@ -185,7 +181,7 @@ class PooledDatabase implements Database {
       const rolledBack = finallyRolledBack(error)
       release(client, !rolledBack)
       if (rolledBack) throw error
-      // Nothing was written, so there is nothing to know.
+      // It only read, so there is nothing to know.
       return done.id === null
         ? done.value
         : this.#readBack(done.value, { id: done.id, cause: error }, options)
@@ -277,15 +273,43 @@ function setLocal(settings: Record<string, string | number>): string {
     .join('')
 }
 
-function begin(options: { isolation?: string; readOnly?: boolean }): string {
-  return `begin isolation level ${options.isolation ?? 'read committed'}${options.readOnly ? ' read only' : ''}`
+/** Answers the transaction's ID; null for one that only reads. One message to the server, so that it costs no time. */
+async function begin(
+  client: pg.PoolClient,
+  options: { isolation?: string; readOnly?: boolean },
+  limits: string,
+): Promise<TransactionId | null> {
+  const isolation = options.isolation ?? 'read committed'
+  if (options.readOnly) {
+    await client.query(`begin isolation level ${isolation} read only${limits}`)
+    return null
+  }
+  const answers: unknown = await client.query(`begin isolation level ${isolation}${limits}; ${WHO}`)
+  const last: unknown = Array.isArray(answers) ? answers.at(-1) : undefined
+  return transactionIdIn(last)
 }
 
-/** null where the transaction wrote nothing. */
-async function whoAmI(tx: Sql): Promise<TransactionId | null> {
-  const { rows } = await tx.query<{ id: string | null; timeline: string }>(WHO)
-  const row = rows[0]
-  return row?.id ? { id: row.id, timeline: row.timeline } : null
+/** The driver's types do not tell that several statements have several answers. */
+function transactionIdIn(answer: unknown): TransactionId {
+  const rows = hasRows(answer) ? answer.rows : []
+  const [row] = rows
+  if (!isTransactionId(row)) throw new Error('the server did not tell the transaction’s ID')
+  return row
+}
+
+function hasRows(answer: unknown): answer is { rows: unknown[] } {
+  return typeof answer === 'object' && answer !== null && 'rows' in answer && Array.isArray(answer.rows)
+}
+
+function isTransactionId(row: unknown): row is TransactionId {
+  return (
+    typeof row === 'object' &&
+    row !== null &&
+    'id' in row &&
+    typeof row.id === 'string' &&
+    'timeline' in row &&
+    typeof row.timeline === 'string'
+  )
 }
 
 async function rollBack(client: pg.PoolClient): Promise<void> {

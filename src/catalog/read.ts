@@ -143,9 +143,13 @@ function parsed<T>(schema: z.ZodType<T>, written: unknown, path: Path, findings:
   return undefined
 }
 
+let schema: unknown
+
 /** The keys that JSON Schema knows at a path of a file. */
 function keysAt(path: Path): string[] {
-  let here: unknown[] = [catalogJsonSchema()]
+  // Made once: it takes longer than reading a file.
+  schema ??= catalogJsonSchema()
+  let here: unknown[] = [schema]
   for (const part of path) here = here.flatMap((schema) => stepInto(schema, part))
   return [
     ...new Set(

@@ -80,15 +80,10 @@ function channelFindings({ catalog }: ReadFile, id: string): Finding[] {
         'write the secret as credential: env:NAME or file:PATH',
       ),
     )
-  for (const key of Object.keys(channel.options))
-    if (SECRET_NAME.test(key))
-      found.push(
-        error(
-          [...at, 'options', key],
-          'looks like a secret in the file',
-          'write the secret as credential: env:NAME or file:PATH',
-        ),
-      )
+  for (const path of secretPlaces(channel.options, [...at, 'options']))
+    found.push(
+      error(path, 'looks like a secret in the file', 'write the secret as credential: env:NAME or file:PATH'),
+    )
   const needed = [...catalog.supplies.values()]
     .filter((supply) => supply.channel === id)
     .reduce((sum, supply) => sum + supply.concurrency, 0)
@@ -101,6 +96,13 @@ function channelFindings({ catalog }: ReadFile, id: string): Finding[] {
       ),
     )
   return found
+}
+
+function secretPlaces(value: unknown, at: Path): Path[] {
+  if (!isRecord(value)) return []
+  return Object.entries(value).flatMap(([key, inner]) =>
+    SECRET_NAME.test(key) ? [[...at, key]] : secretPlaces(inner, [...at, key]),
+  )
 }
 
 function supplyFindings(file: ReadFile, id: string, supply: Supply): Finding[] {

@@ -352,20 +352,20 @@ describe('images', () => {
     await ark.generateImage!(account(server), submission(IMAGE))
     await ark.generateImage!(
       account(server, options),
-      submission({ ...IMAGE, size: '1024x1024', count: 3, inputs }),
+      submission({ ...IMAGE, size: '1024x1024', count: 2, inputs }),
     )
-    const [one, three] = server.seen.map(({ body }) => JSON.parse(String(body)))
+    const [one, two] = server.seen.map(({ body }) => JSON.parse(String(body)))
     expect(one).toMatchObject({
       size: '2K',
       sequential_image_generation: 'disabled',
       response_format: 'b64_json',
     })
     expect(one).not.toHaveProperty('image')
-    expect(three).toMatchObject({
+    expect(two).toMatchObject({
       size: '2K',
       image: 'https://a.test/1.png',
       sequential_image_generation: 'auto',
-      sequential_image_generation_options: { max_images: 3 },
+      sequential_image_generation_options: { max_images: 2 },
       response_format: 'url',
     })
     expect(server.seen[0]).toMatchObject({ path: '/api/v3/images/generations' })

@@ -24,10 +24,11 @@ export function describeApi(app: FastifyInstance, version: string): void {
       security: [{ key: [] }],
     },
     // Admin routes speak to the operator's own tools.
-    transform: (route) =>
-      route.url.startsWith('/admin')
-        ? { schema: { hide: true }, url: route.url }
-        : jsonSchemaTransform(route),
+    transform: (route) => {
+      if (route.url.startsWith('/admin')) return { schema: { hide: true }, url: route.url }
+      // The only wildcard is a model's ID, which may hold slashes.
+      return jsonSchemaTransform({ ...route, url: route.url.replace('*', ':model') })
+    },
     transformObject: (document) => withErrors(withoutUnused(jsonSchemaTransformObject(document))),
   })
   app.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) =>

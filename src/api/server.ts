@@ -9,6 +9,7 @@ import type { Journal } from '../runtime/journal.ts'
 import { type AdminDeps, adminApi } from './admin/admin-api.ts'
 import { KeyRing } from './auth.ts'
 import { answerBrokenRequest } from './broken-request.ts'
+import { Connections } from './connections.ts'
 import { ErrorAnswers, sendProblem } from './errors.ts'
 import { describeApi } from './openapi.ts'
 import { type OperationDeps, operationRoutes } from './operation.ts'
@@ -44,6 +45,8 @@ export function buildServer(deps: ServerDeps): FastifyInstance {
   })
   app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(serializerCompiler)
+  const connections = new Connections(app.server)
+  app.addHook('preClose', async () => connections.close())
   const routes = new RouteTable(app)
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id)

@@ -574,13 +574,11 @@ describe('malformed requests', () => {
       ';',
       'a/b;c=d',
     ]
-    const other = fc
-      .tuple(fc.constantFrom(...types), path)
-      .map(([contentType, to]) => ({
-        path: to,
-        contentType,
-        body: JSON.stringify(to === '/v1/videos' ? VIDEO : IMAGE),
-      }))
+    const other = fc.tuple(fc.constantFrom(...types), path).map(([contentType, to]) => ({
+      path: to,
+      contentType,
+      body: JSON.stringify(to === '/v1/videos' ? VIDEO : IMAGE),
+    }))
     await everyOneRefused(other, ({ status }) => expect(status).toBe(415))
     const swapped = fc.constantFrom(
       {

@@ -199,6 +199,12 @@ describe('catalog check', () => {
     ],
     ['a secret that is not there', 'env:KEY', 'env:OTHER', 'the environment variable OTHER is not set'],
     [
+      'models whose usual requests nobody bills',
+      'billing_mode: per_second',
+      'billing_mode: per_request',
+      'a request that names no billing mode means per_second, which no exact supply bills',
+    ],
+    [
       'an override without a limit',
       'policy: p\n',
       'policy: p\n    emergency_cost_override: true\n',
@@ -315,6 +321,13 @@ describe('catalog check', () => {
       'channels: {c: {base_url: [[]]}}',
     ])
       expect((await check(text)).catalog).toBeNull()
+  })
+
+  it('refuses text that no database takes', async () => {
+    for (const text of ['"a\\0b"', '"\\uD800"']) {
+      const line = await problemOf('policy: p', `description: ${text}\n    policy: p`)
+      expect(line).toMatch(/^f:21:18: error: .*cannot be stored/)
+    }
   })
 
   it('publishes the JSON Schema of the file', () => {

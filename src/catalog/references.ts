@@ -227,7 +227,29 @@ function modelFindings(file: ReadFile, id: string, model: Model): Finding[] {
         'write degradation: best_effort, or take them out',
       ),
     )
-  return found
+  return [...found, ...billingFindings(file, id, model)]
+}
+
+/** STR-5: a request that names no billing mode means per_second, so that some exact supply should bill that. */
+function billingFindings(file: ReadFile, id: string, { media, document }: Model): Finding[] {
+  const exact = [...file.catalog.bindings.values()].filter((b) => b.model === id && b.tier === 'exact')
+  const modes = new Set(exact.map((b) => file.catalog.supplies.get(b.supply)?.capability.billing_mode))
+  const assumed = document.defaults.billing_mode ?? 'per_second'
+  if (
+    media === 'image' ||
+    exact.length === 0 ||
+    modes.has(undefined) ||
+    [...modes].some((mode) => mode === assumed)
+  )
+    return []
+  const problem = `a request that names no billing mode means ${assumed}, which no exact supply bills`
+  return [
+    warning(
+      ['models', id],
+      problem,
+      `write defaults: {billing_mode: ${[...modes].join(' or ')}}, or bind one that does`,
+    ),
+  ]
 }
 
 /** Each default must be something that the limits allow. */

@@ -49,6 +49,11 @@ export function readYaml(text: string): LocatedYaml {
   let value: unknown
   if (faults.length === 0) {
     value = reader.read(document.contents, [])
+    for (const offset of reader.unstorable)
+      faults.push({
+        ...positionAt(lines, offset),
+        message: 'holds a NUL or half a character, which cannot be stored',
+      })
     if (reader.tooMany)
       faults.push({
         line: 1,
@@ -81,6 +86,8 @@ const keyOf = (path: Path) => JSON.stringify(path)
 class Reader {
   readonly values = new Map<string, number>()
   readonly keys = new Map<string, number>()
+  /** Where text stands that no database takes. */
+  readonly unstorable = new Set<number>()
   tooMany = false
   #count = 0
   readonly #resolved = new Map<Alias, Node | undefined>()
@@ -103,6 +110,7 @@ class Reader {
     this.#mark(this.values, path, node)
     if (isMap(node)) return this.#readMap(node.items, path)
     if (isSeq(node)) return node.items.map((item, at) => this.read(item, [...path, at]))
+    this.#mustBeStorable(node)
     return isScalar(node) ? scalarValue(node) : null
   }
 
@@ -111,6 +119,7 @@ class Reader {
     const own: Record<string, unknown> = Object.create(null)
     for (const { key, value } of items) {
       const name = keyText(key)
+      this.#mustBeStorable(key)
       if (name === '<<') Object.assign(merged, this.#merge(value, path))
       else {
         this.#mark(this.keys, [...path, name], key)
@@ -135,6 +144,11 @@ class Reader {
   #resolve(alias: Alias): Node | undefined {
     if (!this.#resolved.has(alias)) this.#resolved.set(alias, alias.resolve(this.#document))
     return this.#resolved.get(alias)
+  }
+
+  #mustBeStorable(node: unknown): void {
+    const text = isScalar(node) && typeof node.value === 'string' ? node.value : ''
+    if (text.includes('\u0000') || !text.isWellFormed()) this.unstorable.add(rangeStart(node) ?? 0)
   }
 
   #mark(into: Map<string, number>, path: Path, node: unknown): void {

@@ -66,7 +66,7 @@ export function readConfig(environment: Environment, cwd: string): Config {
     host: read.text('HOST') ?? '127.0.0.1',
     port: read.whole('PORT', 8080, { min: 0, max: 65_535 }),
     dataDir: resolve(cwd, read.text('DATA_DIR') ?? '.yardmaster'),
-    databaseUrl: read.url('DATABASE_URL', ['postgres:', 'postgresql:']),
+    databaseUrl: read.databaseUrl('DATABASE_URL'),
     poolSize: read.whole('DATABASE_POOL', 20, { min: 2, max: 1000 }),
     publicUrl: read.url('PUBLIC_URL', ['http:', 'https:'])?.replace(/\/+$/, '') ?? null,
     simulatorPort: read.whole('SIMULATOR_PORT', 8090, { min: 1, max: 65_535 }),
@@ -119,6 +119,16 @@ class Reader {
     throw new BadSetting(
       name,
       `must be a URL that begins with ${protocols.map((one) => `${one}//`).join(' or ')}`,
+    )
+  }
+
+  /** As PostgreSQL's own programs take it: a socket's URL has no host, which makes it no URL to others. */
+  databaseUrl(name: string): string | null {
+    const value = this.text(name)
+    if (value === null || /^(postgres|postgresql|socket):\/\/./.test(value)) return value
+    throw new BadSetting(
+      name,
+      'must begin with postgres:// or postgresql://, as in postgres://user:password@host:5432/database',
     )
   }
 

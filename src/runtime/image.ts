@@ -295,11 +295,15 @@ class ImageWalk {
 
   /** A batch of which nothing came is a failure of the job; one of which something came is a success with gaps. */
   async #finished(reply: ImageReply & { kind: 'finished' }, durationMs: number): Promise<Outcome> {
-    const failed = reply.items.find((item) => !item.ok)
-    if (failed && !failed.ok && reply.items.every((item) => !item.ok))
-      return { kind: 'refused', fault: failed.fault, requestId: reply.requestId }
-    const outputs = await Promise.all(reply.items.map((item, place) => this.#output(item, place)))
-    return { kind: 'finished', outputs, durationMs, reported: reply.reported, requestId: reply.requestId }
+    const { items, requestId, reported } = reply
+    const failed = items.find((item) => !item.ok)
+    const billedPlaces = items.filter((item) => item.ok || item.billed === true).length
+    if (failed && !failed.ok && items.every((item) => !item.ok)) {
+      const billed = { places: billedPlaces, asked: items.length }
+      return { kind: 'job_failed', fault: failed.fault, billed, requestId }
+    }
+    const outputs = await Promise.all(items.map((item, place) => this.#output(item, place)))
+    return { kind: 'finished', outputs, billedPlaces, durationMs, reported, requestId }
   }
 
   async #output(item: ImageItem, place: number): Promise<Output> {

@@ -206,6 +206,7 @@ export class Poller {
       durationMs: attempt?.accepted_at ? Math.max(0, (poll.now - attempt.accepted_at) / 1000) : null,
       reported: video.reported,
       requestId: null,
+      billedPlaces: 1,
     })
   }
 

@@ -31,6 +31,7 @@ import { tellHealth } from './health-alerts.ts'
 import type { Journal } from './journal.ts'
 import { laneDigest } from './lane.ts'
 import {
+  type Billing,
   type Delivery,
   ended,
   endedWell,
@@ -61,7 +62,8 @@ const EXPECTED: Readonly<Record<Outcome['kind'], readonly AttemptState[]>> = {
   not_started: ['reserved', 'submitting'],
   unsendable: ['reserved', 'submitting'],
   finished: ['submitting', 'submission_uncertain', 'accepted'],
-  job_failed: ['accepted'],
+  // An image's answer is acceptance and failure in one.
+  job_failed: ['submitting', 'submission_uncertain', 'accepted'],
   job_cancelled: ['accepted'],
   timed_out: ['accepted'],
   life_over: ['accepted'],
@@ -187,7 +189,7 @@ export class Settle {
   async #failed(
     at: Locked,
     outcome: { fault: Fault; requestId: string | null },
-    billed: boolean | null,
+    billed: Billing,
   ): Promise<Settled> {
     const past = ended(at.attempt, outcome, { billed, refusal: at.release.realPersonRefusal })
     await endAttempt(at.tx, at.attempt.id, past)

@@ -13,6 +13,8 @@ import type { Output, TaskEnd } from '../store/usage.ts'
 
 export interface Delivery {
   readonly outputs: readonly Output[]
+  /** Places that cost something: those delivered, and those that were made and paid for but could not be fetched. */
+  readonly billedPlaces: number
   /** From acceptance to result, where both are known. */
   readonly durationMs: number | null
   readonly reported: object | null
@@ -33,11 +35,14 @@ export type Outcome =
   /** What is stored of the request could not be opened. */
   | { readonly kind: 'unsendable'; readonly why: string }
   | ({ readonly kind: 'finished' } & Delivery)
-  /** The accepted job failed; `billed` is the provider's word on it, null where it has none. */
+  /**
+   * The accepted job failed; `billed` is the provider's word on it, null where it has none, and of a batch of images the
+   * places that were made and paid for.
+   */
   | {
       readonly kind: 'job_failed'
       readonly fault: Fault
-      readonly billed: boolean | null
+      readonly billed: Billing
       readonly requestId: string | null
     }
   | { readonly kind: 'job_cancelled' }
@@ -57,6 +62,8 @@ export type Settled =
   | { readonly kind: 'retry'; readonly delayMs: number }
   | { readonly kind: 'ended'; readonly state: string; readonly code: string | null }
 
+export type Billing = boolean | null | { readonly places: number; readonly asked: number }
+
 /** UNK-5: how long an unknown submission may be asked about. */
 export function secondsOfDoubt(kind: 'video' | 'image'): number {
   return kind === 'video' ? 3600 : 300
@@ -65,7 +72,7 @@ export function secondsOfDoubt(kind: 'video' | 'image'): number {
 export function ended(
   attempt: AttemptRow,
   outcome: { fault: Fault; requestId: string | null },
-  terms: { billed: boolean | null; refusal: RealPersonRefusal },
+  terms: { billed: Billing; refusal: RealPersonRefusal },
 ): AttemptEnd {
   const { fault } = outcome
   return {
@@ -85,14 +92,18 @@ export function ended(
 }
 
 /** COST-7. An attempt that was never accepted was refused; one that was accepted is billed by its price list. */
-function costOfFailure(attempt: AttemptRow, billed: boolean | null): bigint {
+function costOfFailure(attempt: AttemptRow, billed: Billing): bigint {
+  if (typeof billed === 'object' && billed !== null) {
+    const made = { kind: 'delivered', delivered: billed.places, asked: billed.asked } as const
+    return costOfAttempt(made, { quote: attempt.quote_micros, billsFailures: attempt.bills_failures })
+  }
   const terms = { quote: attempt.quote_micros, billsFailures: billed ?? attempt.bills_failures }
   return costOfAttempt({ kind: attempt.state === 'accepted' ? 'failed' : 'refused' }, terms)
 }
 
 export function endedWell(attempt: AttemptRow, delivery: Delivery): AttemptEnd {
   const asked = delivery.outputs.length
-  const delivered = delivery.outputs.filter((output) => output.error === null).length
+  const delivered = delivery.billedPlaces
   const terms = { quote: attempt.quote_micros, billsFailures: attempt.bills_failures }
   return {
     state: 'succeeded',

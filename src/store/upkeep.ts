@@ -63,3 +63,12 @@ const PRUNE = [
 export async function pruneExpired(sql: Sql): Promise<void> {
   for (const statement of PRUNE) await sql.query(statement)
 }
+
+const CLOCK = { name: 'clock', text: 'select clock_timestamp() as now' }
+
+/** The database's clock is the clock. */
+export async function databaseClock(sql: Sql): Promise<number> {
+  const [row] = (await sql.query<{ now: number }>(CLOCK)).rows
+  if (!row) throw new Error('the clock statement gave no row')
+  return row.now
+}

@@ -2,7 +2,7 @@
  * The stored catalog as a file that would change nothing if it were applied. What equals a default is left out, the order
  * is that of the IDs, and neither secrets nor switches nor flags are in it.
  */
-import { stringify } from 'yaml'
+import { Document, isCollection, isScalar, visit } from 'yaml'
 import { readCatalogRows } from '../store/catalog.ts'
 import type { Sql } from '../store/database.ts'
 import type {
@@ -38,17 +38,41 @@ export function catalogText(saved: SavedCatalog): string {
   const currency = saved.currency ?? 'CNY'
   const file = {
     currency,
-    exchange_rates: saved.exchangeRates,
+    exchange_rates: Object.fromEntries(
+      Object.keys(saved.exchangeRates)
+        .sort()
+        .map((unit) => [unit, bare(saved.exchangeRates[unit] ?? '')]),
+    ),
     channels: written(saved.channels, ({ definition }) => without({ ...definition }, { options: {} })),
     supplies: written(saved.supplies, (supply) => supplyEntry(supply, currency)),
     policies: written(saved.policies, ({ definition }, id) =>
       policyEntry(definition, mediaOfPolicy(saved, id)),
     ),
-    degradation_rules: written(saved.rules, ({ definition }) => ({ ...definition })),
+    degradation_rules: written(saved.rules, ({ definition: { from_profile, to_profile, operations } }) => ({
+      from_profile,
+      to_profile,
+      operations: operations.map(({ op, inputs }) => ({ op, inputs })),
+    })),
     models: written(saved.models, (model, id) => modelEntry(model, bindingsOf(saved, id))),
   }
   const shown = Object.fromEntries(Object.entries(file).filter(([, section]) => !sameContent(section, {})))
-  return SCHEMA_LINE + stringify(shown, { lineWidth: 110, aliasDuplicateObjects: false })
+  return SCHEMA_LINE + yamlText(shown)
+}
+
+const ON_ONE_LINE = new Set(['inputs', 'when', 'defaults', 'options', 'exchange_rates'])
+
+/** Lists of names and small maps on one line, as people write them. */
+function yamlText(shown: Written): string {
+  const document = new Document(shown, { aliasDuplicateObjects: false })
+  visit(document, {
+    Seq: (_, node) => {
+      if (node.items.every(isScalar)) node.flow = true
+    },
+    Pair: (_, { key, value }) => {
+      if (isScalar(key) && ON_ONE_LINE.has(String(key.value)) && isCollection(value)) value.flow = true
+    },
+  })
+  return document.toString({ lineWidth: 110, flowCollectionPadding: false })
 }
 
 function written<T extends SavedEntry<unknown>>(
@@ -84,16 +108,24 @@ function supplyEntry({ definition }: SavedSupply, currency: string): Written {
 
 function modeEntry(mode: ModeDocument): Written {
   const inputs = rangesEntry(mode.inputs)
-  if ('resolutions' in mode)
-    return without(
-      { ...mode, duration_seconds: writeRange(mode.duration_seconds), inputs },
-      { generate_audio: false, inputs: {} },
-    )
-  return without({ ...mode, count: writeRange(mode.count), inputs }, { qualities: [], inputs: {} })
+  if ('resolutions' in mode) {
+    const { duration_seconds, resolutions, aspect_ratios, generate_audio } = mode
+    const entry = {
+      duration_seconds: writeRange(duration_seconds),
+      resolutions,
+      aspect_ratios,
+      generate_audio,
+      inputs,
+    }
+    return without(entry, { generate_audio: false, inputs: {} })
+  }
+  const { sizes, qualities, count } = mode
+  return without({ sizes, qualities, count: writeRange(count), inputs }, { qualities: [], inputs: {} })
 }
 
 function rangesEntry(ranges: Readonly<Record<string, RangeJson>>): Written {
-  return Object.fromEntries(Object.entries(ranges).map(([kind, range]) => [kind, writeRange(range)]))
+  const kinds = Object.keys(ranges).sort()
+  return Object.fromEntries(kinds.map((kind) => [kind, writeRange(ranges[kind] ?? {})]))
 }
 
 function pricesEntry({ currency, list }: SupplyPrices, assumed: { currency: string; mode: string }): Written {
@@ -105,16 +137,25 @@ function pricesEntry({ currency, list }: SupplyPrices, assumed: { currency: stri
 }
 
 function rowEntry({ when, price }: PriceListDocument['prices'][number]): Written {
-  return when === undefined ? { price } : { when: conditionEntry(when), price }
+  return when === undefined ? { price: bare(price) } : { when: conditionEntry(when), price: bare(price) }
+}
+
+/** Without quotes, where a number would be printed with the very same digits. */
+function bare(amount: string): string | number {
+  return String(Number(amount)) === amount ? Number(amount) : amount
 }
 
 function conditionEntry(when: PriceConditionDocument): Written {
-  const { duration_seconds: duration, inputs } = when
-  return {
-    ...when,
-    ...(duration === undefined ? {} : { duration_seconds: writeRange(duration) }),
-    ...(inputs === undefined ? {} : { inputs: rangesEntry(inputs) }),
+  const { resolution, generate_audio, duration_seconds: duration, size, quality, inputs } = when
+  const entry = {
+    resolution,
+    generate_audio,
+    duration_seconds: duration && writeRange(duration),
+    size,
+    quality,
+    inputs: inputs && rangesEntry(inputs),
   }
+  return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== undefined))
 }
 
 /** The same media that a reader of the file would find, so that the same defaults are assumed. */
@@ -128,8 +169,18 @@ function mediaOfPolicy(saved: SavedCatalog, id: string): 'video' | 'image' | 'bo
 }
 
 function policyEntry(policy: PolicyDocument, media: 'video' | 'image' | 'both'): Written {
-  const { spill_after_seconds, ...rest } = policyDefaults(media === 'both' ? 'video' : media)
-  return without({ ...policy }, media === 'both' ? rest : { ...rest, spill_after_seconds })
+  const defaults = policyDefaults(media === 'both' ? 'video' : media)
+  const { spill_after_seconds, ...rest } = defaults
+  // In the order of the defaults, whatever order the database keeps.
+  const entry = { ...defaults, ...policy, ...limitsOf(policy) }
+  return without(entry, media === 'both' ? rest : { ...rest, spill_after_seconds })
+}
+
+function limitsOf({ absolute_cost_limit: absolute, task_cost_limit: task }: PolicyDocument): Written {
+  return {
+    absolute_cost_limit: absolute === null ? null : bare(absolute),
+    task_cost_limit: task === null ? null : bare(task),
+  }
 }
 
 function bindingsOf(saved: SavedCatalog, modelId: string): Written {
@@ -139,24 +190,38 @@ function bindingsOf(saved: SavedCatalog, modelId: string): Written {
 
 function modelEntry({ definition }: SavedModel, bindings: Written): Written {
   const { media, document } = definition
-  const { limits, normal_cost: normal, ...rest } = document
-  const shown = without(rest, {
-    profile: MODEL_DEFAULTS.profile,
-    description: MODEL_DEFAULTS.description,
-    degradation: MODEL_DEFAULTS.degradation,
-    defaults: {},
-    emergency_cost_override: false,
-    allowed_groups: null,
-    max_run_seconds: MODEL_DEFAULTS.maxRunSeconds,
-    image_timeout_seconds: MODEL_DEFAULTS.imageTimeoutSeconds,
-  })
-  return {
+  const { limits, normal_cost: normal, max_run_seconds, image_timeout_seconds } = document
+  const { profile, description, defaults, degradation, policy, emergency_cost_override, allowed_groups } =
+    document
+  const limit = media === 'video' ? { max_run_seconds } : { image_timeout_seconds }
+  const shown = {
     media,
-    ...shown,
+    profile,
+    description,
+    policy,
+    degradation,
+    defaults,
+    emergency_cost_override,
+    allowed_groups,
+    ...limit,
+  }
+  return {
+    ...without(shown, MODEL_ASSUMED),
     limits: limits.modes.map(modeEntry),
     ...(normal === null ? {} : { normal_cost: { mode: normal.mode, rows: normal.prices.map(rowEntry) } }),
     bindings,
   }
+}
+
+const MODEL_ASSUMED: Written = {
+  profile: MODEL_DEFAULTS.profile,
+  description: MODEL_DEFAULTS.description,
+  degradation: MODEL_DEFAULTS.degradation,
+  defaults: {},
+  emergency_cost_override: false,
+  allowed_groups: null,
+  max_run_seconds: MODEL_DEFAULTS.maxRunSeconds,
+  image_timeout_seconds: MODEL_DEFAULTS.imageTimeoutSeconds,
 }
 
 function bindingEntry({ definition }: SavedBinding, saved: SavedCatalog): Written {

@@ -348,4 +348,13 @@ describe('folding', () => {
     expect(foldEvents(kept).brokenAt).toBe(kept.findIndex((event) => event.kind === 'probe_succeeded'))
     expect(foldEvents(life.events).brokenAt).toBeNull()
   })
+
+  it('HLT-18: also where the state alone would not show it', () => {
+    const life = new Life('channel')
+    life.run({ do: 'disable' })
+    life.run({ do: 'enable', probe: false })
+    life.run({ do: 'disable' })
+    expect(foldEvents(life.events).brokenAt).toBeNull()
+    expect(foldEvents(life.events.slice(2)).brokenAt).toBe(0)
+  })
 })

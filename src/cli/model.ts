@@ -1,6 +1,7 @@
 /** `yardmaster model`: public models, the gate, publishing, and their switch. */
 import type { Command } from 'commander'
 import { checkGate, type GateReport } from '../catalog/gate.ts'
+import { type BindingView, modelViews } from '../catalog/model-views.ts'
 import {
   GateRefused,
   NoSuchModel,
@@ -9,8 +10,6 @@ import {
   switchModel,
   unpublishModel,
 } from '../catalog/publish.ts'
-import { type SavedCatalog, savedCatalog } from '../catalog/saved.ts'
-import { readCatalogRows } from '../store/catalog.ts'
 import type { Database } from '../store/database.ts'
 import { modelArgument } from './arguments.ts'
 import { type CliContext, operator, orFail, withDatabase } from './context.ts'
@@ -64,17 +63,16 @@ export function register(program: Command, context: CliContext): void {
 }
 
 async function list(context: CliContext, options: Flags): Promise<void> {
-  const catalog = await withDatabase(context, readSaved)
-  const models = [...catalog.models].filter(([, model]) => !model.archived)
-  const rows = models.map(([id, model]) => ({
+  const models = (await withDatabase(context, modelViews)).filter((model) => !model.archived)
+  const rows = models.map(({ id, media, enabled, published, release, document, bindings }) => ({
     id,
-    media: model.definition.media,
-    profile: model.definition.document.profile,
-    enabled: model.enabled,
-    published: model.published,
-    release: model.releaseNumber,
-    policy: model.definition.document.policy,
-    bindings: bindingsOf(catalog, id).length,
+    media,
+    profile: document.profile,
+    enabled,
+    published,
+    release,
+    policy: document.policy,
+    bindings: bindings.length,
   }))
   if (options.json) return printJson(context.stdout, rows)
   printTable(
@@ -84,63 +82,35 @@ async function list(context: CliContext, options: Flags): Promise<void> {
   )
 }
 
-async function readSaved(db: Database): Promise<SavedCatalog> {
-  return savedCatalog(await readCatalogRows(db))
-}
-
-function bindingsOf(catalog: SavedCatalog, modelId: string) {
-  return [...catalog.bindings]
-    .filter(([, binding]) => binding.definition.model === modelId && !binding.archived)
-    .map(([id, { definition, enabled }]) => ({ id, enabled, ...definition }))
-}
-
 async function show(context: CliContext, id: string, options: Flags): Promise<void> {
-  const catalog = await withDatabase(context, readSaved)
-  const model = catalog.models.get(id)
+  const model = (await withDatabase(context, modelViews)).find((view) => view.id === id)
   if (!model) return context.fail(1, new NoSuchModel(id).message)
-  const bindings = bindingsOf(catalog, id)
-  const { media, document } = model.definition
-  const { enabled, published, version, releaseNumber: release, archived } = model
-  if (options.json)
-    return printJson(context.stdout, {
-      id,
-      media,
-      enabled,
-      published,
-      release,
-      version,
-      archived,
-      ...document,
-      bindings,
-    })
+  const { document, bindings, ...rest } = model
+  if (options.json) return printJson(context.stdout, { ...rest, ...document, bindings })
   printFields(context.stdout, {
     model: id,
-    media,
+    media: model.media,
     profile: document.profile,
-    enabled,
-    published,
-    release,
-    'saved version': version,
+    enabled: model.enabled,
+    published: model.published,
+    release: model.release,
+    'saved version': model.version,
     policy: document.policy,
     degradation: document.degradation,
     'allowed groups': document.allowed_groups?.join(', ') ?? 'all',
     'emergency cost override': document.emergency_cost_override,
-    archived,
+    archived: model.archived,
   })
   context.stdout.write('\n')
   printTable(
     context.stdout,
     ['BINDING', 'SUPPLY', 'TIER', 'RULE', 'PRIORITY', 'ENABLED', 'VERIFIED'],
-    bindings.map((b) => [
-      b.id,
-      b.supply,
-      b.tier,
-      b.degradation_rule,
-      b.priority,
-      b.enabled,
-      b.verified && `version ${b.verified.capability} by ${b.verified.by}`,
-    ]),
+    bindings.map((b) => [b.id, b.supply, b.tier, b.degradation_rule, b.priority, b.enabled, verifiedText(b)]),
   )
+}
+
+function verifiedText({ verified }: BindingView): string | null {
+  return verified && `version ${verified.capability} by ${verified.by}`
 }
 
 async function gate(context: CliContext, id: string, options: Flags): Promise<void> {

@@ -290,6 +290,10 @@ describe('operators’ verbs', () => {
         .split('\n')
         .map((line) => JSON.parse(line).cost),
     ).toEqual(['5.010001', '9007199254.740993', '0.000001'])
+    const boundary = ['--from', '2026-11-01T01:00:00Z', '--to', '2026-11-02T01:00:00Z']
+    expect((await run('usage', '--customer', 'studio', ...boundary)).out).toContain(
+      '1 request, 5.010001 CNY\n',
+    )
     expect((await run('usage', '--customer', 'studio', '--to', '2026-11-02')).out).toContain(
       '1 request, 5.010001 CNY\n',
     )

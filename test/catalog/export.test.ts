@@ -174,7 +174,7 @@ describe('catalog export', () => {
   it('round trip: whatever a file may say', async () => {
     await fc.assert(
       fc.asyncProperty(file, (text) => expectRoundTrip(text)),
-      { numRuns: 40 },
+      { numRuns: 25 },
     )
   })
 

@@ -144,6 +144,14 @@ describe('customers and keys', () => {
     await expect(rotateKey(test.db, second.id, 0)).rejects.toThrow('that is good now')
   })
 
+  it('CUS-1: rotating again never prolongs a key that is on its way out', async () => {
+    const first = await createKey(test.db, { customerId: 'acme', name: '' })
+    await rotateKey(test.db, first.id, 60)
+    const ends = await one(`select expires_at from api_key where id = '${first.id}'`)
+    await rotateKey(test.db, first.id, 86_400)
+    expect(await one(`select expires_at from api_key where id = '${first.id}'`)).toEqual(ends)
+  })
+
   it('CUS-1: revoked, it is refused', async () => {
     const made = await createKey(test.db, { customerId: 'acme', name: '' })
     await revokeKey(test.db, made.prefix)

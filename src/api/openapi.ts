@@ -1,6 +1,6 @@
 /** /openapi.json: OpenAPI 3.1, made from the very schemas that requests and answers go through. */
 import swagger from '@fastify/swagger'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifySchema } from 'fastify'
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { errorObject } from './public/schemas.ts'
@@ -26,14 +26,20 @@ export function describeApi(app: FastifyInstance, version: string): void {
     // Admin routes speak to the operator's own tools.
     transform: (route) => {
       if (route.url.startsWith('/admin')) return { schema: { hide: true }, url: route.url }
-      // The only wildcard is a model's ID, which may hold slashes.
-      return jsonSchemaTransform({ ...route, url: route.url.replace('*', ':model') })
+      return route.url.endsWith('/*') ? withNamedRest(jsonSchemaTransform(route)) : jsonSchemaTransform(route)
     },
     transformObject: (document) => withErrors(withoutUnused(jsonSchemaTransformObject(document))),
   })
   app.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) =>
     reply.serializer(JSON.stringify).type('application/json; charset=utf-8').send(app.swagger()),
   )
+}
+
+/** The only wildcard is a model's ID, which may hold slashes: its readers want a name for it. */
+function withNamedRest<R extends { url: string; schema: FastifySchema }>(described: R): R {
+  const rest = z.object({ model: z.string() })
+  const params = z.toJSONSchema(rest, { target: 'draft-2020-12' })
+  return { ...described, url: described.url.replace('*', ':model'), schema: { ...described.schema, params } }
 }
 
 interface Document {
@@ -52,14 +58,32 @@ function withoutUnused<D extends Document>(document: D): D {
     for (const name of found) used.add(name)
   }
   const schemas = Object.fromEntries(Object.entries(all).filter(([name]) => used.has(name)))
-  return { ...document, components: { ...document.components, schemas } }
+  return withPlainNames({ ...document, components: { ...document.components, schemas } })
+}
+
+/** A twin that is alone now takes the name of both. */
+function withPlainNames<D extends Document>(document: D): D {
+  const names = Object.keys(document.components?.schemas ?? {})
+  const plain = (name: string) => {
+    const stem = name.replace(/Input$/, '')
+    return names.includes(stem) ? name : stem
+  }
+  const renamed = Object.fromEntries(
+    Object.entries(document.components?.schemas ?? {}).map(([name, schema]) => [plain(name), schema]),
+  )
+  return JSON.parse(
+    JSON.stringify({ ...document, components: { ...document.components, schemas: renamed } }).replace(
+      /"#\/components\/schemas\/([^"]+)"/g,
+      (_, name: string) => `"#/components/schemas/${plain(name)}"`,
+    ),
+  )
 }
 
 /** Every operation that asks for a key may answer with an error of the one shape. */
 function withErrors<D extends Document>(document: D): D {
   const schemas = {
     ...document.components?.schemas,
-    Error: z.toJSONSchema(errorObject, { target: 'draft-2020-12' }),
+    Error: errorSchema(),
   }
   const content = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } }
   const error = (text: string) => ({ description: text, content })
@@ -73,6 +97,11 @@ function withErrors<D extends Document>(document: D): D {
       : operations,
   ])
   return { ...document, paths: Object.fromEntries(paths), components: { ...document.components, schemas } }
+}
+
+function errorSchema(): object {
+  const { $schema, ...schema } = z.toJSONSchema(errorObject, { target: 'draft-2020-12' })
+  return schema
 }
 
 function mapOperations(operations: object, errors: object): object {

@@ -159,6 +159,7 @@ const TABLE = {
     status: 503,
     type: 'server_error',
     repeat: 'no',
+    retryAfter: 60,
     message: 'The request waited for capacity until its time was up. It was not carried out.',
   },
   attempts_exhausted: {
@@ -263,6 +264,8 @@ const PUBLIC_NAMES: ReadonlyMap<string, ProblemCode> = new Map<string, ProblemCo
 ])
 
 /** For docs/api.md and its test: every code with its row. */
-export function problemTable(): readonly (Row & { readonly code: string })[] {
-  return Object.entries(TABLE).map(([code, row]) => ({ ...row, code }))
+export function problemTable(): readonly (Row & { readonly code: ProblemCode })[] {
+  return Object.keys(TABLE)
+    .filter(isProblemCode)
+    .map((code) => ({ ...TABLE[code], code }))
 }

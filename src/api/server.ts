@@ -6,8 +6,10 @@ import { randomUUID } from 'node:crypto'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { serializerCompiler, validatorCompiler } from 'fastify-type-provider-zod'
 import type { Journal } from '../runtime/journal.ts'
-import { type AdminDeps, adminApi } from './admin/admin-api.ts'
+import { adminApi } from './admin/admin-api.ts'
+import type { AdminDeps } from './admin/deps.ts'
 import { KeyRing } from './auth.ts'
+import { sweepSpool } from './body/spool.ts'
 import { answerBrokenRequest } from './broken-request.ts'
 import { Connections } from './connections.ts'
 import { ErrorAnswers, sendProblem } from './errors.ts'
@@ -52,6 +54,9 @@ export function buildServer(deps: ServerDeps): FastifyInstance {
     reply.header('x-request-id', request.id)
   })
   readBodiesAsStreams(app)
+  app.addHook('onReady', async () => {
+    await sweepSpool(deps.public.spoolDirectory, Date.now())
+  })
   app.setErrorHandler((error, request, reply) => errors.answer(error, request, reply))
   app.setNotFoundHandler((request, reply) => sendProblem(routes.missing(request), request, reply))
   describeApi(app, deps.version)

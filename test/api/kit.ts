@@ -14,6 +14,7 @@ import type { Dispatching } from '../../src/runtime/service.ts'
 import { createCustomer, createKey } from '../../src/store/accounts.ts'
 import { rowsOf, type System, type SystemOptions, startSystem } from '../system/kit.ts'
 
+export const LINK_KEY = Buffer.alloc(32, 9)
 export const ADMIN_TOKEN = 'yma_for-tests-only-0123456789'
 
 export interface ApiOptions extends SystemOptions {
@@ -53,7 +54,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       dispatching: engine,
       models: storedModels(db, engine.releases),
       assets: system.assets,
-      links: new LinkSigner(Buffer.alloc(32, 9)),
+      links: new LinkSigner(LINK_KEY),
       linkSeconds: 3600,
       publicUrl: null,
       spoolDirectory: spool,

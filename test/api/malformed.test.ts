@@ -2,9 +2,11 @@
  * Malformed requests, generated: of each class at least twenty, each answered with a 4xx that says what is wrong, and
  * nothing left behind by any of them. Seeded, so that a failure comes again.
  */
+import { connect } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { LIMITS } from '../../src/api/limits.ts'
+import { until } from '../system/kit.ts'
 import { type Api, PNG, startApi, storedThings } from './kit.ts'
 
 const RUNS = 40
@@ -607,5 +609,20 @@ describe('malformed requests', () => {
       { path: '/v1/videos' as const, contentType: 'application/json', body: '{"prompt":NaN}' },
     )
     await everyOneRefused(swapped, ({ status }) => expect(status).toBe(400))
+  })
+
+  it('CUS-5: a client that leaves in the middle of its upload leaves nothing', async () => {
+    const whole = Buffer.from(form(...BASE_FORM, file('input_reference', Buffer.alloc(2_000_000))).body)
+    for (const length of [200, 700, 300_000, 1_900_000]) {
+      const socket = connect(Number(new URL(api.url).port), '127.0.0.1')
+      socket.write(`POST /v1/videos HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${api.key}\r\n`)
+      socket.write(
+        `Content-Type: multipart/form-data; boundary=${BOUNDARY}\r\nContent-Length: ${whole.length}\r\n\r\n`,
+      )
+      socket.write(whole.subarray(0, length))
+      if (length > 1000) await until('the file arrives', async () => (await storedThings(api)).spooled === 1)
+      socket.destroy()
+      await until('nothing is left', async () => (await storedThings(api)).spooled === 0)
+    }
   })
 })

@@ -3,23 +3,14 @@
  * family is a function here that takes the same two arguments.
  */
 import type { FastifyInstance } from 'fastify'
-import type { Dispatching } from '../../runtime/service.ts'
-import type { Sql } from '../../store/database.ts'
 import type { ErrorAnswers } from '../errors.ts'
 import type { RouteTable } from '../route-table.ts'
 import { sendAdminProblem } from './admin-problem.ts'
 import { AdminToken } from './admin-token.ts'
 import { alertRoutes } from './alerts.ts'
+import type { AdminDeps } from './deps.ts'
 import { levelRoutes } from './levels.ts'
 import { taskRoutes } from './tasks.ts'
-
-export interface AdminDeps {
-  readonly sql: Sql
-  readonly token: string
-  readonly dispatching: Pick<Dispatching, 'cancelTask'>
-  /** Task, rounds, attempts and cost in words (ORD-16), as JSON; undefined where there is no such task. */
-  readonly explainTask: (taskId: string) => Promise<object | null | undefined>
-}
 
 const FAMILIES = [taskRoutes, alertRoutes, levelRoutes]
 

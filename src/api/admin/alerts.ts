@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { alertViews } from '../../store/alert-views.ts'
-import type { AdminDeps } from './admin-api.ts'
+import type { AdminDeps } from './deps.ts'
 import { jsonView } from './json-view.ts'
 
 const query = z.object({

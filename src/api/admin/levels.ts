@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { modelLines } from '../../store/admin-reads.ts'
 import { channelViews, supplyViews } from '../../store/level-views.ts'
-import type { AdminDeps } from './admin-api.ts'
+import type { AdminDeps } from './deps.ts'
 import { jsonView } from './json-view.ts'
 
 export function levelRoutes(app: FastifyInstance, { sql }: AdminDeps): void {

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { taskLines } from '../../store/admin-reads.ts'
 import { invalid, Problem } from '../problem.ts'
 import { uuidOfHex } from '../public/task-id.ts'
-import type { AdminDeps } from './admin-api.ts'
+import type { AdminDeps } from './deps.ts'
 import { jsonView } from './json-view.ts'
 
 const query = z.object({

@@ -25,8 +25,18 @@ const HEAD_BYTES = 64
 /** No upload takes that long: older files have no process any more. */
 const ABANDONED_AFTER_MS = 6 * 3600 * 1000
 
-/** The files of one request; disposing removes those that nobody took away. */
-export class Spool implements AsyncDisposable {
+/** Work with uploads, all of which are gone when it has ended, well or badly. */
+export async function withSpool<T>(directory: string, work: (spool: Spool) => Promise<T>): Promise<T> {
+  const spool = new Spool(directory)
+  try {
+    return await work(spool)
+  } finally {
+    await spool.remove()
+  }
+}
+
+/** The files of one request. */
+export class Spool {
   readonly #directory: string
   readonly #paths: string[] = []
   readonly #open = new Set<FileHandle>()
@@ -63,7 +73,7 @@ export class Spool implements AsyncDisposable {
     }
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async remove(): Promise<void> {
     await Promise.all([...this.#open].map((handle) => handle.close()))
     await Promise.all(this.#paths.map((path) => rm(path, { force: true })))
   }

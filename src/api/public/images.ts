@@ -11,7 +11,7 @@ import {
   type TaskView,
 } from '../../store/api-reads.ts'
 import { readBody } from '../body/read-body.ts'
-import { Spool } from '../body/spool.ts'
+import { type Spool, withSpool } from '../body/spool.ts'
 import { explainCode, Problem, publicCode } from '../problem.ts'
 import { sendAsset } from './content.ts'
 import { deliveryOf, deliveryShape, unixSeconds } from './delivery.ts'
@@ -57,13 +57,12 @@ export function imageRoutes(app: FastifyInstance, deps: PublicDeps): void {
         response: { 200: imagesObject },
       },
     },
-    (request) => generate(request, deps),
+    (request) => withSpool(deps.spoolDirectory, (spool) => generate(request, spool, deps)),
   )
 }
 
 /** A client that hangs up does not stop the work: nothing here waits for its socket (CUS-5). */
-async function generate(request: FastifyRequest, deps: PublicDeps): Promise<ImagesObject> {
-  await using spool = new Spool(deps.spoolDirectory)
+async function generate(request: FastifyRequest, spool: Spool, deps: PublicDeps): Promise<ImagesObject> {
   const body = await readBody(request, spool)
   const fields = parseImageFields(body)
   const metadata = parseMetadata(body.fields.metadata)

@@ -18,6 +18,10 @@ const metadata = z
 
 export const createVideo = videoFields
   .extend({
+    seconds: z
+      .union([z.int().min(1).max(LIMITS.durationSeconds), z.string().regex(/^[1-9]\d{0,4}$/)])
+      .optional()
+      .describe('Length of the video in whole seconds, as a number or text.'),
     input_reference: reference.optional().describe('The first frame.'),
     first_frame: reference.optional(),
     last_frame: reference.optional(),
@@ -52,13 +56,11 @@ export const deletedVideo = z
   .object({ id: z.string(), object: z.literal('video.deleted'), deleted: z.boolean() })
   .meta({ id: 'DeletedVideo' })
 
-export const errorObject = z
-  .object({
-    error: z.object({
-      message: z.string(),
-      type: z.string(),
-      param: z.string().nullable(),
-      code: z.string(),
-    }),
-  })
-  .meta({ id: 'Error' })
+export const errorObject = z.object({
+  error: z.object({
+    message: z.string(),
+    type: z.string(),
+    param: z.string().nullable(),
+    code: z.string(),
+  }),
+})

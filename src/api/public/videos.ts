@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { Caller, CancelAnswer } from '../../runtime/service.ts'
 import { findTask, hideTask, listOutputs, listTasks, type TaskView } from '../../store/api-reads.ts'
 import { readBody } from '../body/read-body.ts'
-import { Spool } from '../body/spool.ts'
+import { type Spool, withSpool } from '../body/spool.ts'
 import { invalid, Problem } from '../problem.ts'
 import { sendAsset } from './content.ts'
 import type { PublicDeps } from './deps.ts'
@@ -35,7 +35,7 @@ export function videoRoutes(app: FastifyInstance, deps: PublicDeps): void {
         response: { 200: videoObject },
       },
     },
-    async (request) => toVideo(await create(request, deps)),
+    (request) => withSpool(deps.spoolDirectory, async (spool) => toVideo(await create(request, spool, deps))),
   )
   app.get(
     '/videos',
@@ -74,8 +74,7 @@ export function videoRoutes(app: FastifyInstance, deps: PublicDeps): void {
   })
 }
 
-async function create(request: FastifyRequest, deps: PublicDeps): Promise<TaskView> {
-  await using spool = new Spool(deps.spoolDirectory)
+async function create(request: FastifyRequest, spool: Spool, deps: PublicDeps): Promise<TaskView> {
   const body = await readBody(request, spool)
   const fields = parseVideoFields(body)
   const metadata = parseMetadata(body.fields.metadata)

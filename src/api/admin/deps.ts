@@ -1,0 +1,11 @@
+/** What the admin routes are given by the composition root. */
+import type { Dispatching } from '../../runtime/service.ts'
+import type { Sql } from '../../store/database.ts'
+
+export interface AdminDeps {
+  readonly sql: Sql
+  readonly token: string
+  readonly dispatching: Pick<Dispatching, 'cancelTask'>
+  /** Task, rounds, attempts and cost in words (ORD-16), as JSON; undefined where there is no such task. */
+  readonly explainTask: (taskId: string) => Promise<object | null | undefined>
+}

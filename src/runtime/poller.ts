@@ -163,7 +163,9 @@ export class Poller {
     const failures = poll.poll_failures + 1
     const happening = { kind: 'no_answer', fault, inARow: failures } as const
     const news = newsFor('channel', happening, { epoch: 0, calledAt: poll.accepted_at })
-    if (news) {
+    // A refusal of a key that has been rotated out says nothing of the account as it is called now.
+    const rotated = news?.kind === 'refused_poll' && poll.credential_id !== poll.present_credential_id
+    if (news && !rotated) {
       const told = { level: 'channel', id: poll.channel_id, attemptId: poll.id, news } as const
       await withPartition(this.#ports.db, () =>
         this.#ports.db.transaction(

@@ -6,6 +6,7 @@
  * Invariants: an attempt ends once; a task gets its next turn only after a failure that may be retried, never beside an
  * attempt that may be alive; news that comes after the task's end is recorded and changes nothing for the customer.
  */
+import type { AttemptState } from '../core/attempt.ts'
 import type { FactsJson, Release } from '../core/frozen.ts'
 import { type Happening, newsFor } from '../core/health-news.ts'
 import type { HealthSettings } from '../core/health-row.ts'
@@ -13,7 +14,6 @@ import type { Fault } from '../core/outcome.ts'
 import { raiseAlerts } from '../store/alerts.ts'
 import {
   type AttemptRow,
-  type AttemptState,
   endAttempt,
   lockTaskAndAttempt,
   markAccepted,
@@ -22,6 +22,7 @@ import {
 } from '../store/attempts.ts'
 import type { Database, Sql } from '../store/database.ts'
 import { applyLevelNews, type LevelNews } from '../store/health.ts'
+import { anySupplyFree } from '../store/levels.ts'
 import { withPartition } from '../store/partitions.ts'
 import type { Releases } from '../store/releases.ts'
 import { pastAttempts } from '../store/tasks.ts'
@@ -38,6 +39,7 @@ import {
   failedTask,
   nextAfterFailure,
   type Outcome,
+  otherSupplies,
   type Settled,
   secondsOfDoubt,
   succeededTask,
@@ -197,7 +199,8 @@ export class Settle {
     await raiseAlerts(at.tx, await refusalAlerts(at.tx, at.attempt, outcome.fault))
     if (!at.mine) return this.#orphan(at, 'failed', past.cost)
     if (at.task.cancel_requested_at !== null) return this.#endCancelled(at)
-    const next = nextAfterFailure(at, outcome.fault)
+    const otherSupplyFree = await anySupplyFree(at.tx, otherSupplies(at, outcome.fault))
+    const next = nextAfterFailure({ ...at, otherSupplyFree }, outcome.fault)
     if (next.kind === 'final') return this.#endFailed(at, next.code)
     await this.#requeue(at, { attempts: at.task.attempts, delayMs: next.notBeforeMs })
     return { kind: 'retry', delayMs: next.notBeforeMs }

@@ -87,7 +87,8 @@ export function ended(
     httpStatus: fault.httpStatus,
     requestId: outcome.requestId,
     cost: costOfFailure(attempt, terms.billed),
-    reported: null,
+    // What the provider says of it is kept beside our own figure.
+    reported: typeof terms.billed === 'boolean' ? { billed: terms.billed } : null,
   }
 }
 
@@ -97,7 +98,7 @@ function costOfFailure(attempt: AttemptRow, billed: Billing): bigint {
     const made = { kind: 'delivered', delivered: billed.places, asked: billed.asked } as const
     return costOfAttempt(made, { quote: attempt.quote_micros, billsFailures: attempt.bills_failures })
   }
-  const terms = { quote: attempt.quote_micros, billsFailures: billed ?? attempt.bills_failures }
+  const terms = { quote: attempt.quote_micros, billsFailures: attempt.bills_failures }
   return costOfAttempt({ kind: attempt.state === 'accepted' ? 'failed' : 'refused' }, terms)
 }
 
@@ -121,11 +122,17 @@ export function endedWell(attempt: AttemptRow, delivery: Delivery): AttemptEnd {
   }
 }
 
-/** RTY-1 to RTY-6, ERR-4, UNK-3. Another supply is looked for at once; whether one is free, the next round says. */
-export function nextAfterFailure(
-  at: { task: TaskRow; attempt: AttemptRow; release: Release; now: number },
-  fault: Fault,
-): AfterFailure {
+export interface Failing {
+  readonly task: TaskRow
+  readonly attempt: AttemptRow
+  readonly release: Release
+  readonly now: number
+  /** Whether another supply of the model could take the task now. */
+  readonly otherSupplyFree: boolean
+}
+
+/** RTY-1 to RTY-6, ERR-4, UNK-3. */
+export function nextAfterFailure(at: Failing, fault: Fault): AfterFailure {
   const { task, attempt, release } = at
   const ageMs = (at.now - task.created_at) / 1000
   return afterFailure({
@@ -135,9 +142,18 @@ export function nextAfterFailure(
     policy: release.policy,
     realPersonRefusal: release.realPersonRefusal,
     taskAgeMs: ageMs,
-    otherSupplyFree: release.bindings.some((binding) => binding.supplyId !== attempt.supply_id),
+    otherSupplyFree: at.otherSupplyFree,
     deadlineMsLeft: attempt.kind === 'image' ? release.imageTimeoutSeconds * 1000 - ageMs : null,
   })
+}
+
+/** Supplies of the model, apart from the one that failed; those of its channel too where the channel failed. */
+export function otherSupplies(at: { attempt: AttemptRow; release: Release }, fault: Fault): string[] {
+  const { attempt, release } = at
+  return release.bindings
+    .filter((binding) => binding.supplyId !== attempt.supply_id && binding.tier !== 'degraded')
+    .filter((binding) => fault.scope !== 'channel' || binding.channelId !== attempt.channel_id)
+    .map((binding) => binding.supplyId)
 }
 
 export function failedTask(

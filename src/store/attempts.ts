@@ -1,15 +1,7 @@
 /** Attempts: begun, accepted, polled, and read for an end. Every write matches ID, fence and expected state. */
+import type { AttemptState } from '../core/attempt.ts'
+import type { TaskState } from '../core/task.ts'
 import type { Sql } from './database.ts'
-
-export type AttemptState =
-  | 'reserved'
-  | 'submitting'
-  | 'submission_uncertain'
-  | 'accepted'
-  | 'succeeded'
-  | 'failed'
-  | 'abandoned'
-  | 'cancelled'
 
 export interface AttemptRow {
   readonly id: string
@@ -103,7 +95,7 @@ export interface TaskRow {
   readonly api_key_id: string
   readonly model_id: string
   readonly release_id: bigint
-  readonly state: 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled' | 'rejected'
+  readonly state: TaskState
   readonly attempts: number
   readonly rounds: number
   readonly attempt_id: string | null
@@ -289,6 +281,7 @@ const POLL_CLAIM = {
     returning a.id, a.fence, a.task_id, a.channel_id, a.supply_id, a.provider, a.provider_task_id, a.credential_id, a.accepted_at,
       a.expected_ms, a.polls, a.poll_failures, a.run_deadline, clock_timestamp() as now,
       (select c.base_url from channel c where c.id = a.channel_id) as base_url,
+      (select c.credential_id from channel c where c.id = a.channel_id) as present_credential_id,
       (select c.options from channel c where c.id = a.channel_id) as options,
       (select t.state from task t where t.id = a.task_id) as task_state`,
 }
@@ -302,6 +295,8 @@ export interface DuePoll {
   readonly provider: string
   readonly provider_task_id: string
   readonly credential_id: bigint
+  /** The channel's own by now: another after a rotation. */
+  readonly present_credential_id: bigint | null
   readonly accepted_at: number
   readonly expected_ms: number
   readonly polls: number

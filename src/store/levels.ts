@@ -69,6 +69,25 @@ const LOCK_SUPPLIES = {
   text: `select supply_id from supply_health where supply_id = any($1::text[]) order by supply_id for no key update`,
 }
 
+const FREE = {
+  name: 'any-supply-free',
+  text: `select exists (
+    select from supply s join supply_health sh on sh.supply_id = s.id
+    join channel c on c.id = s.channel_id join channel_health ch on ch.channel_id = c.id
+    where s.id = any($1::text[]) and s.admin_state = 'enabled' and c.admin_state = 'enabled'
+      and s.archived_at is null and c.archived_at is null
+      and sh.state in ('healthy', 'degraded') and ch.state in ('healthy', 'degraded')
+      and coalesce(sh.not_before, '-infinity') <= clock_timestamp() and coalesce(ch.not_before, '-infinity') <= clock_timestamp()
+      and (select count(*) from capacity_lease l where l.supply_id = s.id and l.released_at is null) < s.concurrency
+      and (select count(*) from capacity_lease l where l.channel_id = c.id and l.released_at is null) < c.concurrency) as free`,
+}
+
+/** Whether one of these supplies could take a task now (RTY-6): a hint for a backoff, not a reservation. */
+export async function anySupplyFree(sql: Sql, supplyIds: readonly string[]): Promise<boolean> {
+  if (supplyIds.length === 0) return false
+  return (await sql.query<{ free: boolean }>(FREE, [supplyIds])).rows[0]?.free ?? false
+}
+
 export interface LevelIds {
   readonly channels: readonly string[]
   readonly supplies: readonly string[]

@@ -9,15 +9,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { applyCatalog } from '../../src/catalog/apply.ts'
 import { checkCatalog } from '../../src/catalog/check.ts'
-import type { RequestFacts } from '../../src/core/request.ts'
+import type { ImageFacts, VideoFacts } from '../../src/core/request.ts'
 import { createCaller } from '../../src/providers/call.ts'
 import { createProviders } from '../../src/providers/registry.ts'
 import { Engine, type EngineOptions } from '../../src/runtime/engine.ts'
 import type { Journal } from '../../src/runtime/journal.ts'
+import { replay } from '../../src/runtime/replay.ts'
 import type { IncomingRequest } from '../../src/runtime/service.ts'
 import { startSimulator } from '../../src/simulator/server.ts'
 import { AssetStore } from '../../src/store/assets.ts'
 import { maintainPartitions } from '../../src/store/partitions.ts'
+import { Releases } from '../../src/store/releases.ts'
 import { parseKeyring } from '../../src/store/secrets.ts'
 import { testDatabase } from '../store/database.ts'
 
@@ -34,6 +36,9 @@ export interface SystemOptions {
   /** What the simulator is told first, as in POST /control/configuration. */
   readonly simulator?: object
 }
+
+/** Rounds from here on were planted by a test. */
+const PLANTED_FROM = 1000
 
 export const KEY_TEXT = Buffer.alloc(32, 7).toString('base64')
 
@@ -89,8 +94,13 @@ export async function startSystem(options: SystemOptions = {}) {
       engines.push(engine)
       return engine
     },
+    /** Stop, after everything that was stored has been replayed: no test may leave a decision that cannot be explained. */
     async stop() {
       for (const engine of engines) await engine.stop()
+      const { differences } = await replay(db, new Releases(), '1970-01-01')
+      const planted = differences.filter((difference) => difference.number > PLANTED_FROM)
+      if (differences.length > planted.length)
+        throw new Error(`replay differs: ${JSON.stringify(differences[0])}`)
       await caller.close()
       await simulator.close()
       await database.drop()
@@ -145,7 +155,7 @@ async function control(url: string, method: string, path: string, body?: unknown
   return JSON.parse(text)
 }
 
-export const VIDEO: RequestFacts = {
+export const VIDEO: VideoFacts = {
   media: 'video',
   billingMode: null,
   degradation: null,
@@ -157,7 +167,7 @@ export const VIDEO: RequestFacts = {
   inputs: {},
 }
 
-export const IMAGE: RequestFacts = {
+export const IMAGE: ImageFacts = {
   media: 'image',
   billingMode: null,
   degradation: null,

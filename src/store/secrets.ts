@@ -63,7 +63,7 @@ export async function readKeyring(path: string): Promise<Keyring> {
 /** The keyring in that directory, made with one random key where there is none. Processes that start at once agree. */
 export async function ownKeyring(dataDir: string): Promise<Keyring> {
   const path = join(dataDir, 'secret.key')
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  await mkdir(dirname(path), { recursive: true, mode: 0o711 })
   const part = `${path}.${randomBytes(6).toString('hex')}`
   await writeFile(part, `${randomBytes(KEY_BYTES).toString('base64')}\n`, {
     mode: 0o600,

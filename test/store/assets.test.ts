@@ -183,6 +183,14 @@ describe('expiry', () => {
     await Promise.all(sweepers.map(({ db }) => db.close()))
   })
 
+  it('is carried out before the row is free for a put, which then writes the file anew', async () => {
+    const content = Buffer.from('contended')
+    const { digest } = await put(content, now - 1)
+    const sweeper = new AssetStore(interposed({ after: () => put(content) }), dir)
+    expect(await sweeper.sweep(now)).toEqual({ expired: 1, leftovers: 0 })
+    expect(await read(digest)).toEqual(content)
+  })
+
   it('a put waits for the sweep that has already deleted the row, and writes the file anew', async () => {
     const content = Buffer.from('contended')
     const { digest } = await put(content, now - 1)
@@ -223,6 +231,17 @@ describe('what a crash leaves', () => {
     expect((await test.db.query('select digest from asset')).rows).toEqual([{ digest: kept.digest }])
   })
 
+  it('a file that gets its row while it is looked at is kept', async () => {
+    const content = Buffer.from('late')
+    const digest = sha256(content)
+    await mkdir(join(dir, digest.slice(0, 2)), { recursive: true })
+    await writeFile(pathOf(digest), content)
+    await utimes(pathOf(digest), long, long)
+    const sweeper = new AssetStore(interposed({ before: () => put(content) }), dir)
+    expect(await sweeper.sweep(now)).toEqual({ expired: 0, leftovers: 0 })
+    expect(await read(digest)).toEqual(content)
+  })
+
   it('an expired row without a file goes with the next sweep', async () => {
     const { digest } = await put(Buffer.from('gone'), now - 1)
     await rm(pathOf(digest))
@@ -233,6 +252,20 @@ describe('what a crash leaves', () => {
 async function openStore(): Promise<{ db: Database; assets: AssetStore }> {
   const db = await openDatabase({ url: test.url, poolSize: 4 })
   return { db, assets: new AssetStore(db, dir) }
+}
+
+/** The database, with something that happens just before or after each of its transactions. */
+function interposed(others: { before?: () => Promise<unknown>; after?: () => Promise<unknown> }): Database {
+  return {
+    query: (statement, values) => test.db.query(statement, values),
+    close: () => test.db.close(),
+    transaction: async (body, options) => {
+      await others.before?.()
+      const value = await test.db.transaction(body, options)
+      await others.after?.()
+      return value
+    },
+  }
 }
 
 /** Until another connection of this database waits for a lock. */

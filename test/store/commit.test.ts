@@ -64,6 +64,14 @@ describe('a commit whose answer is lost', () => {
     expect(proxy.commits()).toBe(1)
   })
 
+  it('is unknown at first, too, when the server ends the connection by an error of its own', async () => {
+    await test.db.query(`
+      create function fatal() returns trigger language plpgsql as $$ begin perform pg_terminate_backend(pg_backend_pid()); return null; end $$;
+      create constraint trigger fatal after insert on entry deferrable initially deferred for each row execute function fatal()`)
+    await expect(insert()).rejects.toThrow(/^the transaction was not committed: terminating connection/)
+    expect(await count()).toBe(0n)
+  })
+
   it('stays unknown when it cannot be asked about in time, and is not repeated', async () => {
     const impatient = await openDatabase({ url: proxy.url, readBackTimeout: 200 })
     proxy.cutNext('after the answer', 'postgres://nobody@127.0.0.1:1/none')

@@ -2,13 +2,26 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  chown,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { openDatabase } from '../../src/store/database.ts'
+import { openDatabase, type Sql } from '../../src/store/database.ts'
+import { NotCommitted } from '../../src/store/database-errors.ts'
 import { type Embedded, type EmbeddedLog, startEmbedded } from '../../src/store/embedded.ts'
 import { DataDirectoryInUse } from '../../src/store/postgres/one-at-a-time.ts'
 import { commitProxy } from './commit-proxy.ts'
@@ -343,32 +356,48 @@ describe('two at once on one directory', () => {
   })
 })
 
-describe('a failover while COMMIT was under way', () => {
-  it('ORD-13: the new primary’s word for another’s transaction is not taken; the caller looks for the effect', async () => {
-    const [before, after] = [await start(), await start(fresh())]
+describe('ORD-13: a failover while COMMIT was under way', () => {
+  const SPEND = 'do $$ begin for i in 1..200 loop perform pg_current_xact_id(); commit; end loop; end $$'
+
+  /** Commits on one server, loses the answer, and finds another in its place. */
+  async function commitAcross(before: Embedded, after: Embedded, readBack: () => Promise<string | null>) {
     const password = new URL(before.url.replace('@/', '@host/')).password
-    for (const server of [before, after]) await ask(server.url, 'create table entry (note text)')
+    await ask(before.url, 'create table if not exists entry (note text)')
     await ask(after.url, `alter role yardmaster password '${password}'`)
-    await ask(
-      before.url,
-      `do $$ begin for i in 1..50 loop perform pg_current_xact_id(); commit; end loop; end $$`,
-    )
     const proxy = await commitProxy(before.url)
     const db = await openDatabase({ url: proxy.url, poolSize: 1 })
-    const look = (found: string | null) => {
-      proxy.cutNext('after the answer', after.url)
-      const readBack = async () => found
-      return db.transaction(
-        async (tx) => {
-          await tx.query(`insert into entry values ('one')`)
-          return 'value'
-        },
-        { readBack },
-      )
+    proxy.cutNext('after the answer', after.url)
+    const insert = async (tx: Sql) => {
+      await tx.query(`insert into entry values ('one')`)
+      return 'value'
     }
-    expect(await look('found')).toBe('found')
-    await db.close()
-    await proxy.close()
+    return db.transaction(insert, { readBack }).finally(async () => {
+      await db.close()
+      await proxy.close()
+    })
+  }
+
+  it('to a server that never had the transaction: the caller looks for the effect', async () => {
+    const [before, after] = [await start(), await start(fresh())]
+    await ask(before.url, SPEND)
+    expect(await commitAcross(before, after, async () => 'found')).toBe('found')
+  })
+
+  it('to one that gave the same ID to another’s transaction: that one’s fate is not taken for ours', async () => {
+    const dir = fresh()
+    const standby = await start(dir)
+    await standby.stop()
+    const signal = join(standby.cluster, 'standby.signal')
+    await writeFile(signal, '')
+    const { uid, gid } = await stat(standby.cluster)
+    await chown(signal, uid, gid)
+    const [before, after] = [await start(), await start(dir)]
+    await ask(after.url, 'select pg_promote()')
+    const reached = Number((await ask(before.url, 'select pg_current_xact_id()::text'))[0])
+    while (Number((await ask(after.url, 'select pg_current_xact_id()::text'))[0]) < reached + 200) {
+      await ask(after.url, SPEND)
+    }
+    await expect(commitAcross(before, after, async () => null)).rejects.toThrow(NotCommitted)
   })
 })
 

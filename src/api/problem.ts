@@ -18,7 +18,12 @@ interface Row {
 const BAD = 'invalid_request_error'
 
 const TABLE = {
-  invalid_request: { status: 400, type: BAD, repeat: 'no', message: 'The request is not valid.' },
+  invalid_request: {
+    status: 400,
+    type: BAD,
+    repeat: 'no',
+    message: 'The request, or one of its inputs, is not valid.',
+  },
   invalid_api_key: {
     status: 401,
     type: 'authentication_error',

@@ -158,6 +158,17 @@ export async function findLinkedOutput(
   return (await sql.query<OutputView & Record<string, unknown>>(LINKED, [taskId, place])).rows[0]
 }
 
+const CREATIONS = {
+  name: 'api-model-creations',
+  text: 'select id, created_at from model where archived_at is null',
+}
+
+/** When each public model was made, µs since 1970. */
+export async function modelCreations(sql: Sql): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await sql.query<{ id: string; created_at: number }>(CREATIONS)
+  return new Map(rows.map((row) => [row.id, row.created_at]))
+}
+
 const ALIVE = { name: 'api-alive', text: 'select 1 as one' }
 
 /** Throws where the database does not answer. */

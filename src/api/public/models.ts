@@ -4,6 +4,8 @@ import { z } from 'zod'
 import type { ImageMode, NumberRange, VideoMode } from '../../core/catalog.ts'
 import type { Release } from '../../core/frozen.ts'
 import type { Caller } from '../../runtime/service.ts'
+import { modelCreations } from '../../store/api-reads.ts'
+import { unixSeconds } from './delivery.ts'
 import type { PublicDeps } from './deps.ts'
 import { unknownModel } from './refusal.ts'
 
@@ -53,7 +55,7 @@ export function modelRoutes(app: FastifyInstance, deps: PublicDeps): void {
   app.get(
     '/models',
     { schema: { summary: 'List the models', tags: ['Models'], response: { 200: modelPage } } },
-    async (request) => ({ object: 'list' as const, data: (await usable(request.caller, deps)).map(toModel) }),
+    async (request) => ({ object: 'list' as const, data: await usable(request.caller, deps) }),
   )
   // IDs may hold slashes, which the SDK escapes and others do not.
   app.get<{ Params: { '*': string } }>(
@@ -68,28 +70,30 @@ export function modelRoutes(app: FastifyInstance, deps: PublicDeps): void {
     },
     async (request) => {
       const id = request.params['*']
-      const model = (await usable(request.caller, deps)).find((release) => release.modelId === id)
+      const model = (await usable(request.caller, deps)).find((each) => each.id === id)
       if (model === undefined) throw unknownModel(id.slice(0, 128))
-      return toModel(model)
+      return model
     },
   )
 }
 
-async function usable(caller: Caller, deps: PublicDeps): Promise<readonly Release[]> {
-  const all = await deps.models.list()
-  return all.filter(
-    ({ allowedGroups }) =>
-      allowedGroups === null || allowedGroups.some((group) => caller.groups.includes(group)),
-  )
+async function usable(caller: Caller, deps: PublicDeps): Promise<ModelObject[]> {
+  const [releases, created] = await Promise.all([deps.models.list(), modelCreations(deps.sql)])
+  return releases
+    .filter(
+      ({ allowedGroups: allowed }) =>
+        allowed === null || allowed.some((group) => caller.groups.includes(group)),
+    )
+    .map((release) => toModel(release, created.get(release.modelId) ?? 0))
 }
 
-function toModel(release: Release): ModelObject {
+function toModel(release: Release, created: number): ModelObject {
   const { limits } = release
   const modes = limits.media === 'video' ? limits.modes.map(toVideoMode) : limits.modes.map(toImageMode)
   return {
     id: release.modelId,
     object: 'model',
-    created: 0,
+    created: unixSeconds(created),
     owned_by: 'yardmaster',
     description: release.description,
     media: release.media,

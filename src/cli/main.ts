@@ -73,6 +73,7 @@ function buildProgram(): Command {
     .version(VERSION)
     .exitOverride()
     .showSuggestionAfterError()
+    .allowExcessArguments(true)
     .addHelpText('after', HELP)
     .action((_options: unknown, command: Command) => {
       const [word] = command.args

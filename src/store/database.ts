@@ -24,7 +24,10 @@ export interface Answer<Row> {
   readonly rowCount: number
 }
 
-/** Where statements run: a transaction, or the database itself, where each statement is its own transaction. */
+/**
+ * Where statements run: a transaction, or the database itself, where each statement is its own transaction. There, a write
+ * whose connection broke may or may not have happened: what must be known is written in a `transaction`.
+ */
 export interface Sql {
   /** A text without a name and without values may hold several statements. */
   query<Row extends pg.QueryResultRow>(

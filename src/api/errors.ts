@@ -49,7 +49,7 @@ export function problemOfError(error: unknown, request: FastifyRequest): Problem
   if (Array.isArray(thrown.validation)) return ofValidation(thrown.validation)
   const known = typeof thrown.code === 'string' ? FRAMEWORK.get(thrown.code) : undefined
   if (known) return new Problem(known.code, { message: known.message })
-  if (isUnreachable(thrown.code))
+  if (isUnreachable(thrown))
     return new Problem('service_unavailable', { submitted: mayHaveSubmitted(request) })
   return new Problem('internal_error', { submitted: request.method === 'POST' })
 }
@@ -95,8 +95,12 @@ function ofValidation(issues: readonly unknown[]): Problem {
   return invalid(param || null, `${param || 'The query'}: ${text}.`)
 }
 
-/** The connection's own errors, and SQLSTATE classes 08 (connection), 53 (resources) and 57P (shutdown). */
-function isUnreachable(code: unknown): boolean {
-  if (typeof code !== 'string') return false
-  return /^(ECONNREFUSED|ECONNRESET|ENOTFOUND|ETIMEDOUT|EPIPE|08...|53...|57P..)$/.test(code)
+/** The connection's own errors; SQLSTATE classes 08 (connection), 53 (resources) and 57P (shutdown); the pool's, by text. */
+function isUnreachable({ code, message }: Thrown): boolean {
+  if (typeof code === 'string')
+    return /^(ECONNREFUSED|ECONNRESET|ENOTFOUND|ETIMEDOUT|EPIPE|08...|53...|57P..)$/.test(code)
+  return (
+    typeof message === 'string' &&
+    /^(timeout exceeded when trying to connect|Connection terminated)/.test(message)
+  )
 }

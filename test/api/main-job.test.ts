@@ -1,4 +1,7 @@
 /** The main job as a customer's own program does it: the unmodified `openai` package against a real server. */
+import { createReadStream } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { rowsOf, until } from '../system/kit.ts'
@@ -97,6 +100,25 @@ describe('videos with the openai package', () => {
       { asset: expect.stringMatching(/^[0-9a-f]{64}$/), contentType: 'image/png', filename: 'start.png' },
     ])
     expect(await finished(created.id)).toMatchObject({ status: 'completed' })
+  })
+
+  it('CUS-5: a file that is streamed arrives whole', async () => {
+    const path = join(api.system.dir, 'streamed.png')
+    await writeFile(path, Buffer.concat([PNG, Buffer.alloc(700_000, 'x')]))
+    const created = await openai.videos.create({
+      model: MODEL,
+      prompt: 'from a stream',
+      input_reference: createReadStream(path),
+    })
+    const [row] = await rowsOf<{ bytes: bigint }>(
+      api.system.db,
+      `select bytes from asset a join task_content c on c.content->'inputs'->'first_frame'->0->>'asset' = a.digest
+       where c.task_id = $1::uuid`,
+      [created.id.slice(6)],
+    )
+    expect(Number(row?.bytes)).toBe(PNG.length + 700_000)
+    // Seconds and size were left out: they come from the model's defaults.
+    expect(created).toMatchObject({ seconds: '5', size: '1280x720' })
   })
 
   it('CUS-5: extensions go through the plain SDK as further fields', async () => {

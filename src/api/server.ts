@@ -13,6 +13,7 @@ import { sweepSpool } from './body/spool.ts'
 import { answerBrokenRequest } from './broken-request.ts'
 import { Connections } from './connections.ts'
 import { ErrorAnswers, sendProblem } from './errors.ts'
+import { measureRequests } from './http-metrics.ts'
 import { describeApi } from './openapi.ts'
 import { type OperationDeps, operationRoutes } from './operation.ts'
 import type { PublicDeps } from './public/deps.ts'
@@ -53,6 +54,7 @@ export function buildServer(deps: ServerDeps): FastifyInstance {
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id)
   })
+  measureRequests(app, deps.operation.metrics)
   readBodiesAsStreams(app)
   app.addHook('onReady', async () => {
     await sweepSpool(deps.public.spoolDirectory, Date.now())

@@ -30,7 +30,17 @@ describe('health', () => {
     migrated = false
     expect((await api.fetch('/readyz', { key: null })).status).toBe(503)
     migrated = true
-    expect((await api.fetch('/metrics', { key: null })).status).toBe(200)
+  })
+
+  it('/metrics counts requests by route and status, never by path', async () => {
+    await api.fetch('/v1/videos/video_123')
+    const response = await api.fetch('/metrics', { key: null })
+    expect(response.status).toBe(200)
+    const text = await response.text()
+    expect(text).toContain(
+      'yardmaster_http_request_duration_seconds_count{method="GET",route="/v1/videos/:id",status="404"} 1',
+    )
+    expect(text).not.toContain('video_123')
   })
 
   it('without its database it is alive, and not ready', async () => {

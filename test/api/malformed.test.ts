@@ -3,6 +3,7 @@
  * nothing left behind by any of them. Seeded, so that a failure comes again.
  */
 import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { LIMITS } from '../../src/api/limits.ts'
@@ -625,4 +626,27 @@ describe('malformed requests', () => {
       await until('nothing is left', async () => (await storedThings(api)).spooled === 0)
     }
   })
+
+  it.each([
+    [
+      'with another boundary',
+      400,
+      `Authorization: Bearer @\r\nContent-Type: multipart/form-data; boundary=${BOUNDARY}`,
+    ],
+    ['of another type', 415, 'Authorization: Bearer @\r\nContent-Type: text/plain'],
+    ['without a key', 401, `Content-Type: multipart/form-data; boundary=${BOUNDARY}`],
+  ])(
+    'CUS-3: a refused upload, %s, is read to its end, so that the connection goes on to serve',
+    async (_, status, head) => {
+      const body = Buffer.from(`not the boundary${'x'.repeat(3_000_000)}`)
+      const socket = connect(Number(new URL(api.url).port), '127.0.0.1')
+      socket.write(`POST /v1/videos HTTP/1.1\r\nHost: a\r\n${head.replace('@', api.key)}\r\n`)
+      socket.write(`Content-Length: ${body.length}\r\n\r\n`)
+      socket.write(body)
+      socket.write('GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+      const answers = await text(socket)
+      expect(answers).toContain(`HTTP/1.1 ${status} `)
+      expect(answers).toContain('{"status":"ok"}')
+    },
+  )
 })

@@ -31,15 +31,18 @@ export async function readBody(request: FastifyRequest, spool: Spool): Promise<B
   const contentType = request.headers['content-type'] ?? ''
   const source = request.body
   if (!isStream(source)) throw invalid(null, 'The request has no body.')
+  const bytes = limited(source)
   try {
     if (Number(request.headers['content-length'] ?? 0) > LIMITS.bodyBytes) throw bodyTooLarge()
     if (!/^multipart\/form-data\b/i.test(contentType))
-      return { form: false, fields: parseJsonObject(await collect(limited(source))) }
+      return { form: false, fields: parseJsonObject(await collect(bytes)) }
     const boundary = boundaryOf(contentType)
-    const parts = await readMultipart(limited(source), { boundary, createFile: () => spool.create() })
+    const parts = await readMultipart(bytes, { boundary, createFile: () => spool.create() })
     return { form: true, fields: treeOf(parts) }
   } catch (error) {
-    // Read on without keeping anything: a client that is still sending would never see the answer.
+    // Read on without keeping anything: a client that is still sending would never see the answer, and what it sends
+    // next on this connection would never be read.
+    await bytes.return(undefined)
     source.resume()
     throw error instanceof Problem || !isBrokenUpload(error)
       ? error
@@ -59,7 +62,7 @@ function isBrokenUpload(error: unknown): boolean {
   )
 }
 
-async function* limited(source: Readable): AsyncGenerator<Uint8Array> {
+async function* limited(source: Readable): AsyncGenerator<Uint8Array, undefined> {
   let bytes = 0
   // Breaking off must not destroy the socket, on which the answer goes out.
   for await (const chunk of source.iterator({ destroyOnReturn: false })) {

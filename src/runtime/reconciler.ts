@@ -7,7 +7,7 @@ import type { HealthSettings } from '../core/health-row.ts'
 import type { ProviderAdapter } from '../providers/adapter.ts'
 import { raiseAlerts } from '../store/alerts.ts'
 import type { AssetStore } from '../store/assets.ts'
-import { type Overdue, overdueAttempts } from '../store/attempts.ts'
+import { freePollsOfTheDead, type Overdue, overdueAttempts } from '../store/attempts.ts'
 import type { Database } from '../store/database.ts'
 import { changeHealth } from '../store/health.ts'
 import { maintainPartitions, withPartition } from '../store/partitions.ts'
@@ -69,6 +69,7 @@ export class Reconciler {
   }
 
   async #overdue(): Promise<void> {
+    await freePollsOfTheDead(this.#ports.db)
     for (const attempt of await overdueAttempts(this.#ports.db, BATCH)) await this.#end(attempt)
   }
 

@@ -361,6 +361,18 @@ export async function releasePolls(sql: Sql, owner: string): Promise<void> {
   await sql.query(RELEASED_POLLS, [owner])
 }
 
+const FREE_POLLS = {
+  name: 'free-polls-of-the-dead',
+  text: `update attempt a set next_poll_at = clock_timestamp(), poll_owner = null
+    where a.state = 'accepted' and a.poll_owner is not null and a.next_poll_at > clock_timestamp()
+      and not exists (select from process p where p.id = a.poll_owner and p.stopped_at is null and p.alive_until > clock_timestamp())`,
+}
+
+/** Polls, and downloads, that a dead process had taken are due at once. */
+export async function freePollsOfTheDead(sql: Sql): Promise<void> {
+  await sql.query(FREE_POLLS)
+}
+
 const OVERDUE = {
   name: 'overdue-attempts',
   text: `

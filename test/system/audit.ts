@@ -1,6 +1,6 @@
 /**
  * The auditor: what must hold of a database and of what providers saw, whatever happened on the way. Each finding is a
- * sentence; a sound run has none. Its own tests plant a bug for each rule.
+ * sentence; a sound run has none.
  */
 import { rowsOf, type System } from './kit.ts'
 

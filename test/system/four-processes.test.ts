@@ -33,8 +33,11 @@ describe('four gateways on one database', () => {
     await system.control('POST', '/faults', [slow])
     const door = system.engine({ roles: ['api'] })
     const { customer } = system
-    const admitted = Array.from({ length: TASKS }, () => door.admitVideo(videoRequest(customer)))
-    for (const answer of await Promise.all(admitted)) expect(answer.kind).toBe('admitted')
+    const admitSome = async (count: number) => {
+      for (let n = 0; n < count; n += 1)
+        expect((await door.admitVideo(videoRequest(customer))).kind).toBe('admitted')
+    }
+    await Promise.all(Array.from({ length: 8 }, () => admitSome(TASKS / 8)))
 
     const killed = system
     for (let n = 0; n < KILLS; n += 1) {

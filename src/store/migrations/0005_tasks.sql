@@ -155,6 +155,7 @@ create unique index attempt_number on attempt (task_id, number) where number is 
 create unique index attempt_open on attempt (task_id) where state in ('reserved', 'submitting', 'submission_uncertain', 'accepted');
 create index attempt_claimed on attempt (owner) where state in ('reserved', 'submitting');
 create index attempt_poll on attempt (next_poll_at) where state = 'accepted';
+create index attempt_poll_owner on attempt (poll_owner) where state = 'accepted' and poll_owner is not null;
 create index attempt_uncertain on attempt (uncertain_deadline) where state = 'submission_uncertain';
 create index attempt_run_deadline on attempt (run_deadline) where state = 'accepted';
 create index attempt_provider_task on attempt (channel_id, provider_task_id) where provider_task_id is not null;

@@ -129,17 +129,26 @@ export class Engine implements Dispatching {
     for (const loop of this.#loops) loop.start()
   }
 
-  /** Stop claiming, finish what is being submitted, leave the rest to the next process. */
+  /** Stop claiming, finish what is being submitted, leave the rest to the next process. Never throws: it must end. */
   async stop(): Promise<void> {
     this.#stopping = true
     const [heartbeat, ...others] = this.#loops
     await Promise.all(others.map((loop) => loop.stop()))
-    await this.#submitter.stop()
+    await this.#stopStep('submitter', () => this.#submitter.stop())
     await Promise.allSettled([...this.#images])
-    await this.#poller.stop()
+    await this.#stopStep('poller', () => this.#poller.stop())
     await heartbeat?.stop()
     this.#gone = true
-    await stopProcess(this.#options.db, this.id)
+    await this.#stopStep('process', () => stopProcess(this.#options.db, this.id))
+  }
+
+  /** What a lost database keeps from being written down, the reconciler of another process makes good. */
+  async #stopStep(name: string, step: () => Promise<void>): Promise<void> {
+    try {
+      await step()
+    } catch (error) {
+      this.#options.journal.fault(`engine.stop.${name}`, error)
+    }
   }
 
   admitVideo(request: IncomingRequest) {

@@ -192,6 +192,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     },
     version: VERSION,
     log,
+    servesApi: options.roles.includes('api'),
   })
   const url = await server.listen({ host: config.host, port: config.port })
   return {

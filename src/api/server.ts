@@ -28,6 +28,8 @@ export interface ServerDeps {
   readonly operation: OperationDeps
   readonly version: string
   readonly log: Journal
+  /** false: a process without the role `api`, which only says how it is. */
+  readonly servesApi?: boolean
 }
 
 /** Milliseconds that a whole request may take to arrive. */
@@ -63,6 +65,7 @@ export function buildServer(deps: ServerDeps): FastifyInstance {
   app.setNotFoundHandler((request, reply) => sendProblem(routes.missing(request), request, reply))
   describeApi(app, deps.version)
   app.register(async (scope) => operationRoutes(scope, deps.operation))
+  if (deps.servesApi === false) return app
   app.register(async (scope) => publicApi(scope, deps.public), { prefix: '/v1' })
   app.register(async (scope) => adminApi(scope, deps.admin, { errors, routes }), { prefix: '/admin/api' })
   return app

@@ -45,6 +45,12 @@ Examples:
 yardmaster COMMAND --help tells more of each.
 `
 
+// Whoever reads our output may stop early (`| head`): that is no fault.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(0)
+  throw error
+})
+
 process.exitCode = await main(process.argv)
 
 async function main(argv: readonly string[]): Promise<number> {

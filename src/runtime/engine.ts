@@ -56,6 +56,8 @@ const RETAIN_DAYS = { round: 90, health_events: 90 }
 const SCAN_MS = 1000
 const SUBMISSIONS = 128
 const CLAIM_SECONDS = 15
+/** How long a process that stops tries to write down what it still hears. */
+const STOP_PATIENCE_MS = 15_000
 /** A claim that is nearer to its end than this is not relied upon any more. */
 const CLAIM_MARGIN_MS = 3000
 
@@ -74,7 +76,7 @@ export class Engine implements Dispatching {
   readonly #images = new Set<Promise<unknown>>()
   #claimGoodUntil = 0
   #stopping = false
-  #gone = false
+  #insistUntil = Number.POSITIVE_INFINITY
 
   constructor(options: EngineOptions) {
     this.#options = options
@@ -88,7 +90,7 @@ export class Engine implements Dispatching {
       releases: this.releases,
       health,
       journal,
-      insist: () => !this.#gone,
+      insist: () => performance.now() < this.#insistUntil,
       freed: () => this.#dispatchLoop.nudge(),
     })
     const common = {
@@ -132,13 +134,13 @@ export class Engine implements Dispatching {
   /** Stop claiming, finish what is being submitted, leave the rest to the next process. Never throws: it must end. */
   async stop(): Promise<void> {
     this.#stopping = true
+    this.#insistUntil = performance.now() + STOP_PATIENCE_MS
     const [heartbeat, ...others] = this.#loops
     await Promise.all(others.map((loop) => loop.stop()))
     await this.#stopStep('submitter', () => this.#submitter.stop())
     await Promise.allSettled([...this.#images])
     await this.#stopStep('poller', () => this.#poller.stop())
     await heartbeat?.stop()
-    this.#gone = true
     await this.#stopStep('process', () => stopProcess(this.#options.db, this.id))
   }
 

@@ -79,15 +79,16 @@ const PRICES = {
 
 const MODELS = {
   name: 'models-now',
-  text: `select m.id, m.media, m.enabled, m.published, m.release_id,
+  text: `select m.id, m.media, m.enabled and m.archived_at is null as enabled,
+      m.published and m.archived_at is null as published, m.release_id,
       coalesce((select array_agg(b.id) from binding b where b.model_id = m.id and (not b.enabled or b.archived_at is not null)), '{}') as off,
       coalesce((select array_agg(d.id) from degradation_rule d
         where d.published and d.archived_at is null
           and d.id in (select b.degradation_rule_id from binding b where b.model_id = m.id)), '{}') as rules
-    from model m where ($1::text[] is null or m.id = any($1)) and m.archived_at is null`,
+    from model m where ($1::text[] is null or m.id = any($1))`,
 }
 
-/** A model's switches as they stand, and the release that decides. `releaseId` is null until it was published once. */
+/** A model's switches as they stand (an archived one is off, and still has tasks that wait), and the release that decides. `releaseId` is null until it was published once. */
 export interface ModelNow {
   readonly id: string
   readonly media: Media

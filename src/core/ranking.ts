@@ -139,7 +139,7 @@ export function expectedCost({ standing, candidate }: Assessment, frame: Frame):
 }
 
 function billsFailures(costRule: PriceList | null): boolean {
-  return costRule !== null && costRule.billsFailures
+  return costRule?.billsFailures === true
 }
 
 function perSuccess(amount: Micros, successes: bigint, outcomes: bigint): Micros | null {

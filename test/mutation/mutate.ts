@@ -1,0 +1,165 @@
+/**
+ * Mutation of the decision: each mutant is the source with one rule changed, and some test must fail. Not part of the
+ * test command, since it takes minutes:
+ *
+ *     node test/mutation/mutate.ts [file…]       files of src/core; all of the decision's where none are named
+ *
+ * Works on a copy. A mutant is first held against the worked examples, in a process of its own (examples.ts); what
+ * survives them runs against all of test/decision. Prints what survives, with file and line, and ends with status 1 where
+ * a survivor is not among the equivalent ones that README.md lists.
+ */
+import { spawnSync } from 'node:child_process'
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const FILES = [
+  'capability',
+  'concurrency',
+  'decision-alerts',
+  'degrade',
+  'door',
+  'eligibility',
+  'exclusions',
+  'free-capacity',
+  'quote',
+  'ranking',
+  'search',
+  'success-rate',
+  'unserved',
+]
+
+interface Mutant {
+  readonly file: string
+  readonly line: number
+  readonly from: string
+  readonly to: string
+  readonly text: string
+}
+
+type Change = readonly [pattern: RegExp, to: (found: string) => readonly string[]]
+
+const SWAPS: Readonly<Record<string, readonly string[]>> = {
+  ' < ': [' <= ', ' > '],
+  ' <= ': [' < '],
+  ' > ': [' >= ', ' < '],
+  ' >= ': [' > '],
+  ' === ': [' !== '],
+  ' !== ': [' === '],
+  ' && ': [' || '],
+  ' || ': [' && '],
+  ' ?? ': [' && '],
+  ' + ': [' - '],
+  ' - ': [' + '],
+  ' * ': [' / '],
+  ' / ': [' * '],
+  'Math.min': ['Math.max'],
+  'Math.max': ['Math.min'],
+  '.some(': ['.every('],
+  '.every(': ['.some('],
+}
+
+const CHANGES: readonly Change[] = [
+  [
+    / (?:<=|>=|===|!==|&&|\|\||\?\?|<|>|\+|-|\*|\/) |Math\.(?:min|max)|\.(?:some|every)\(/g,
+    (found) => SWAPS[found] ?? [],
+  ],
+  [/\b(?:true|false)\b/g, (found) => [found === 'true' ? 'false' : 'true']],
+  [
+    /(?<![\w.'])\d[\d_]*(?:\.\d+)?n?\b(?!')/g,
+    (found) => [
+      found.endsWith('n')
+        ? `${BigInt(found.slice(0, -1).replaceAll('_', '')) + 1n}n`
+        : String(Number(found.replaceAll('_', '')) + 1),
+    ],
+  ],
+  [/(?<=[(\s])!(?=[a-zA-Z(])/g, () => ['']],
+  [/'[a-z_]+'(?=[,)\]}\s]|$)/g, () => ["'mutant'"]],
+  [/^\s*if \(.*\) (?:return|continue|break|obstacles\.push).*$/g, () => ['']],
+  [/^\s*(?:obstacles|alerts)\.push\(.*\)$/g, () => ['']],
+]
+
+function mutantsOf(file: string): Mutant[] {
+  const source = readFileSync(join(ROOT, 'src/core', `${file}.ts`), 'utf8')
+  const lines = source.split('\n')
+  const mutants: Mutant[] = []
+  let comment = false
+  for (const [at, line] of lines.entries()) {
+    if (/^\s*\/\*/.test(line)) comment = true
+    const skip =
+      comment ||
+      /^\s*(?:\/\/|import |export \{|\}? ?from |type |readonly |export (?:type|interface) )/.test(line) ||
+      /^\s*\|/.test(line)
+    if (/\*\/\s*$/.test(line)) comment = false
+    if (skip) continue
+    for (const [pattern, to] of CHANGES) {
+      for (const match of line.matchAll(pattern)) {
+        for (const instead of to(match[0])) {
+          const changed = line.slice(0, match.index) + instead + line.slice(match.index + match[0].length)
+          const text = [...lines.slice(0, at), changed, ...lines.slice(at + 1)].join('\n')
+          mutants.push({ file, line: at + 1, from: line.trim(), to: changed.trim(), text })
+        }
+      }
+    }
+  }
+  return mutants.concat(swappedEntries(file, lines))
+}
+
+/** Neighbouring lines of the tables whose order is a rule. */
+function swappedEntries(file: string, lines: readonly string[]): Mutant[] {
+  const isEntry = (line: string | undefined) =>
+    line !== undefined &&
+    /^\s*(?:\{ name: '.*\},|if \(.*\) (?:obstacles|alerts)\.push\(.*\)|.*obstacles\.push\('.*'\))$/.test(line)
+  return lines.flatMap((line, at): Mutant[] => {
+    const next = lines[at + 1]
+    if (!isEntry(line) || !isEntry(next) || next === undefined) return []
+    const text = [...lines.slice(0, at), next, line, ...lines.slice(at + 2)].join('\n')
+    return [{ file, line: at + 1, from: `${line.trim()} ↔ ${next.trim()}`, to: 'swapped', text }]
+  })
+}
+
+function equivalents(): Set<string> {
+  const text = readFileSync(join(ROOT, 'test/mutation/README.md'), 'utf8')
+  return new Set([...text.matchAll(/^- `(.+?)` → `(.*?)`/gm)].map(([, from, to]) => `${from} → ${to}`))
+}
+
+function main(names: readonly string[]): number {
+  const copy = mkdtempSync(join(tmpdir(), 'yardmaster-mutation-'))
+  for (const part of ['src', 'test/decision', 'test/cases', 'test/mutation', 'tsconfig.json', 'package.json'])
+    cpSync(join(ROOT, part), join(copy, part), { recursive: true })
+  symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
+  const config = `export default { test: { include: ['test/decision/*.test.ts', 'src/core/decide.examples.test.ts'], maxWorkers: 1, isolate: false, bail: 1 } }`
+  writeFileSync(join(copy, 'vitest.config.mjs'), config)
+  const known = equivalents()
+  const counts = { mutants: 0, byExamples: 0, byTests: 0, equivalent: 0, survived: 0 }
+  for (const file of names) {
+    const path = join(copy, 'src/core', `${file}.ts`)
+    const original = readFileSync(path, 'utf8')
+    for (const mutant of mutantsOf(file)) {
+      writeFileSync(path, mutant.text)
+      counts.mutants += 1
+      if (fails(copy, ['test/mutation/examples.ts'])) counts.byExamples += 1
+      else if (fails(copy, ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.config.mjs']))
+        counts.byTests += 1
+      else if (known.has(`${mutant.from} → ${mutant.to}`)) counts.equivalent += 1
+      else {
+        counts.survived += 1
+        console.log(`${mutant.file}.ts:${mutant.line}\n  ${mutant.from}\n  ${mutant.to}`)
+      }
+    }
+    writeFileSync(path, original)
+    console.log(`${file}: ${JSON.stringify(counts)}`)
+  }
+  rmSync(copy, { recursive: true, force: true })
+  console.log(counts)
+  return counts.survived === 0 ? 0 : 1
+}
+
+function fails(cwd: string, args: readonly string[]): boolean {
+  return spawnSync(process.execPath, args, { cwd, stdio: 'ignore', timeout: 60_000 }).status !== 0
+}
+
+const given = process.argv.slice(2)
+process.exitCode = main(given.length > 0 ? given : FILES)

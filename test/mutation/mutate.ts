@@ -130,7 +130,7 @@ function main(names: readonly string[]): number {
   for (const part of ['src', 'test/decision', 'test/cases', 'test/mutation', 'tsconfig.json', 'package.json'])
     cpSync(join(ROOT, part), join(copy, part), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
-  const config = `export default { test: { include: ['test/decision/*.test.ts', 'src/core/decide.examples.test.ts'], maxWorkers: 1, isolate: false, bail: 1 } }`
+  const config = `export default { test: { include: ['test/decision/*.test.ts', 'src/core/concurrency.test.ts'], maxWorkers: 1, isolate: false, bail: 1 } }`
   writeFileSync(join(copy, 'vitest.config.mjs'), config)
   const known = equivalents()
   const counts = { mutants: 0, byExamples: 0, byTests: 0, equivalent: 0, survived: 0 }

@@ -1,0 +1,134 @@
+/** What only a mutant showed to be untested: see test/mutation. */
+import { describe, expect, it } from 'vitest'
+import { candidate, end, input, type Json, verdict } from './build.ts'
+
+const full = { in_use: 5, in_use_epoch: 5 }
+const samples = (successes: number, failures: number) => ({ samples: { successes, failures } })
+const failedOn = (name: string) => ({
+  supply_id: `s_${name}`,
+  channel_id: `c_${name}`,
+  outcome: 'failed',
+  category: 'supply',
+  scope: 'supply',
+  may_change_supply: true,
+  cost: '0',
+})
+
+describe('search', () => {
+  const spill = { spill_after_seconds: 0 }
+
+  it('LAY-2: beyond the first three passes a saturated layer ends the search, though the time to spill has come', () => {
+    const model = { emergency_cost_override: true }
+    const policy = { ...spill, absolute_cost_limit: '1' }
+    expect(
+      end(input([candidate('a', { supply: full }), candidate('f', { tier: 'fallback' })], { model, policy })),
+    ).toBe('wait/capacity')
+    // Both tried: the same supply in both tiers.
+    const tried = [candidate('z', { supply: full }), candidate('y', { tier: 'fallback' })]
+    expect(
+      end(input(tried, { model, policy, task: { attempts: [{ ...failedOn('z') }, { ...failedOn('y') }] } })),
+    ).toBe('rejected/attempts_exhausted')
+    expect(
+      end(
+        input(tried, {
+          model,
+          policy: { ...policy, max_attempts: 3 },
+          task: { attempts: [failedOn('z'), failedOn('y')] },
+        }),
+      ),
+    ).toBe('wait/capacity')
+  })
+
+  it.each([
+    ['degraded_untried', {}, {}],
+    ['degraded_tried', { attempts: [failedOn('a'), failedOn('r')] }, { max_attempts: 3 }],
+    ['degraded_override_untried', {}, { absolute_cost_limit: '1' }],
+    [
+      'degraded_override_tried',
+      { attempts: [failedOn('a'), failedOn('r')] },
+      { absolute_cost_limit: '1', max_attempts: 3 },
+    ],
+  ])(
+    'LAY-3, DEG-7: in %s a full allowed layer ends the search, though the time to spill has come',
+    (_, task, policy) => {
+      const candidates = [
+        candidate('a', { tier: 'degraded', supply: full }),
+        candidate('r', { tier: 'degraded', supply: { real_person: 'restricted' } }),
+      ]
+      const parts = {
+        task,
+        request: { real_person: true },
+        model: { emergency_cost_override: true },
+        policy: { ...spill, ...policy },
+      }
+      expect(end(input(candidates, parts))).toBe('wait/capacity')
+    },
+  )
+
+  it('COST-6, LAY-4: a tried supply over a limit comes before an untried degraded one', () => {
+    const parts = {
+      task: { attempts: [failedOn('z')] },
+      model: { emergency_cost_override: true },
+      policy: { absolute_cost_limit: '8' },
+    }
+    expect(
+      verdict(input([candidate('z', { price: '3' }), candidate('d', { tier: 'degraded' })], parts)),
+    ).toMatchObject({ binding_id: 'b_z', pass: 'override_tried' })
+  })
+
+  it('LAY-4: a hold of a microsecond is a hold', () => {
+    const held = candidate('e', { supply: { not_before: '2026-12-01T08:01:00.000001Z' } })
+    expect(end(input([held, candidate('d', { tier: 'degraded' })]))).toBe('wait/capacity')
+  })
+})
+
+describe('success rates', () => {
+  const order = (min: number, ...pairs: [number, number][]) =>
+    verdict(
+      input(
+        pairs.map(([x, f], at) => candidate(String.fromCharCode(122 - at), { supply: samples(x, f) })),
+        { policy: { success_min_samples: min } },
+      ),
+    )
+      .ranking?.map((id) => id.slice(2))
+      .join(' ')
+
+  it('STR-9: one outcome is enough where the policy says so, none never is', () => {
+    // With a third candidate that counts, 84 of 100 is not clearly worse than 97; with two that count it is.
+    expect(order(1, [97, 3], [84, 16], [1, 0])).toBe('x y z')
+    expect(order(0, [97, 3], [84, 16], [0, 0])).toBe('x z y')
+  })
+
+  it('STR-9: the bounds of Wilson’s interval, near both ends', () => {
+    // Lower bound of 20 of 20 at 1.96 is 0.8389; upper bounds of others just on either side of it.
+    expect(order(20, [20, 0], [14, 6])).toBe('y z')
+    expect(order(20, [20, 0], [12, 8])).toBe('z y')
+    expect(order(20, [20, 0], [13, 7])).toBe('z y')
+    expect(order(20, [300, 300], [20, 0], [60, 40])).toBe('y x z')
+    // Six and more: 2.576. At 3 and more it would not be clearly worse any more.
+    const equal: [number, number][] = [
+      [97, 3],
+      [97, 3],
+      [97, 3],
+      [97, 3],
+    ]
+    expect(order(20, [97, 3], [79, 21], ...equal)).toBe('u v w x z y')
+  })
+
+  it('STR-10: one outcome is a rate where the policy says so', () => {
+    const billed = (x: number, f: number) => ({
+      supply: samples(x, f),
+      more: { cost_rule: { mode: 'per_second', bills_failures: true, prices: [{ price: '1' }] } },
+    })
+    const first = (a: Json, b: Json, min: number) =>
+      verdict(
+        input([candidate('z', a), candidate('a', b)], {
+          policy: { strategy: 'cost_first', success_min_samples: min },
+        }),
+      ).binding_id
+    // Rate 1 of one outcome: 5, against 5 ÷ 0.95.
+    expect(first(billed(1, 0), billed(0, 0), 1)).toBe('b_z')
+    expect(first(billed(0, 0), { price: '1.06' }, 0)).toBe('b_z')
+    expect(first(billed(0, 0), { price: '1.05' }, 0)).toBe('b_a')
+  })
+})

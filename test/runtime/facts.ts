@@ -1,5 +1,7 @@
 /** What the tests of runtime read of a system: rows as they are stored, and what the simulator says that it received. */
+import { toVideo } from '../../src/api/public/video-object.ts'
 import type { Engine } from '../../src/runtime/engine.ts'
+import { findTask } from '../../src/store/api-reads.ts'
 import { rowsOf, type System, until, videoRequest } from '../system/kit.ts'
 
 export interface AttemptFacts extends Record<string, unknown> {
@@ -133,4 +135,22 @@ export async function ledger(system: System): Promise<{ posts: number; accepted:
 
 export function fault(system: System, rule: { on: string } & Record<string, unknown>): Promise<unknown> {
   return system.control('POST', '/faults', rule)
+}
+
+/** The task as its customer is shown it, as text. */
+export async function customerSees(system: System, taskId: string): Promise<string> {
+  const which = { taskId, customerId: system.customer.customerId, kind: 'video' } as const
+  const view = await findTask(system.db, which)
+  if (!view) throw new Error(`the customer has no task ${taskId}`)
+  return JSON.stringify(toVideo(view))
+}
+
+/** Open the circuits of all supplies but these, for an hour. */
+export async function leaveOnly(system: System, supplies: readonly string[]): Promise<void> {
+  await rowsOf(
+    system.db,
+    `update supply_health set state = 'circuit_open', recovery_successes = 0,
+      open_until = clock_timestamp() + interval '1 hour' where not supply_id = any($1::text[])`,
+    [supplies],
+  )
 }

@@ -12,6 +12,7 @@ import {
   alertCodes,
   attemptIn,
   attemptsOf,
+  customerSees,
   ended,
   eventsOf,
   fault,
@@ -71,7 +72,8 @@ describe('an unknown submission', () => {
       ])
       expect(await ledgerOf(system, attempt.id)).toMatchObject({ posts: 1 })
       expect(await ledger(system)).toMatchObject({ posts: 2 })
-      // UNK-6: `running` is what a customer reads as in_progress.
+      // UNK-6.
+      expect(await customerSees(system, task)).toContain('"status":"in_progress"')
       expect(await taskOf(system, task)).toMatchObject({ state: 'running', error_code: null })
     },
   )

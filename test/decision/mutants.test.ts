@@ -1,5 +1,7 @@
 /** What only a mutant showed to be untested: see test/mutation. */
 import { describe, expect, it } from 'vitest'
+import { decideWithFigures } from '../../src/core/decide.ts'
+import { parseDecisionInput } from '../../src/core/decision-json.ts'
 import { candidate, end, input, type Json, verdict } from './build.ts'
 
 const full = { in_use: 5, in_use_epoch: 5 }
@@ -130,5 +132,45 @@ describe('success rates', () => {
     expect(first(billed(1, 0), billed(0, 0), 1)).toBe('b_z')
     expect(first(billed(0, 0), { price: '1.06' }, 0)).toBe('b_z')
     expect(first(billed(0, 0), { price: '1.05' }, 0)).toBe('b_a')
+  })
+})
+
+describe('obstacles and alerts', () => {
+  const figures = (json: Json) =>
+    Object.fromEntries(
+      decideWithFigures(parseDecisionInput(json)).figures.map((each) => [each.bindingId, each.obstacles]),
+    )
+
+  it('ORD-9: a hold of a microsecond holds a channel too', () => {
+    const held = candidate('e', { channel: { not_before: '2026-12-01T08:01:00.000001Z' } })
+    expect(end(input([held]))).toBe('wait/capacity')
+  })
+
+  it('ORD-15: what health has stopped is not called full as well', () => {
+    for (const health of ['circuit_open', 'disabled'])
+      expect(figures(input([candidate('a', { supply: { health, ...full } })]))).toEqual({
+        b_a: [health === 'disabled' ? 'supply_health_disabled' : 'supply_circuit_open'],
+      })
+  })
+
+  it('ORD-15, DEG-7: without its rule there is no transformed request that could fit or not', () => {
+    const poor = { capability: { billing_mode: 'per_second', modes: [] } }
+    expect(figures(input([candidate('d', { tier: 'degraded', supply: poor })], { rules: [] }))).toEqual({
+      b_d: ['degradation_rule_unavailable'],
+    })
+  })
+
+  it('COST-6: the override’s alert comes before that of the limit that blocks', () => {
+    const candidates = [candidate('a', { price: '9' }), candidate('f', { tier: 'fallback', price: '3' })]
+    const parts = {
+      model: { emergency_cost_override: true },
+      policy: { task_cost_limit: '40', absolute_cost_limit: '8' },
+    }
+    expect(verdict(input(candidates, parts)).alerts).toEqual(['emergency_cost_override', 'cost_limit_blocks'])
+  })
+
+  it('RTY-3: a task of this very instant is not late for a window of no length', () => {
+    const task = { created_at: '2026-12-01T08:01:00.000Z' }
+    expect(end(input([candidate('a')], { task, policy: { retry_window_seconds: 0 } }))).toBe('b_a')
   })
 })

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { decideWithFigures } from '../../src/core/decide.ts'
 import { parseDecisionInput } from '../../src/core/decision-json.ts'
-import { candidate, end, input, type Json, verdict } from './build.ts'
+import { candidate, end, imageCandidate, imageInput, input, type Json, verdict } from './build.ts'
 
 const full = { in_use: 5, in_use_epoch: 5 }
 const samples = (successes: number, failures: number) => ({ samples: { successes, failures } })
@@ -173,4 +173,71 @@ describe('obstacles and alerts', () => {
     const task = { created_at: '2026-12-01T08:01:00.000Z' }
     expect(end(input([candidate('a')], { task, policy: { retry_window_seconds: 0 } }))).toBe('b_a')
   })
+})
+
+describe('why a usable candidate was passed over', () => {
+  const person = { request: { real_person: true } }
+  const briefly = { not_before: '2026-12-01T08:01:05Z' }
+  const restricted = (name: string, tier: string, supply: Json = {}) =>
+    candidate(name, { tier, supply: { real_person: 'restricted', ...supply } })
+  const reason = (candidates: Json[], parts: Json = person) => verdict(input(candidates, parts)).excluded?.b_r
+
+  it('LAY-3: real_person_layer needs a capable allowed one of that tier', () => {
+    const waiting = candidate('a', { supply: briefly })
+    expect(reason([waiting, restricted('r', 'fallback')])).toBe('layer_not_reached')
+    const off = candidate('f', { tier: 'fallback', supply: { admin_state: 'disabled' } })
+    expect(reason([waiting, restricted('r', 'fallback'), off])).toBe('layer_not_reached')
+    const open = candidate('f', { tier: 'fallback', supply: { health: 'circuit_open' } })
+    expect(reason([waiting, restricted('r', 'fallback'), open])).toBe('real_person_layer')
+  })
+
+  it('LAY-3: is said of restricted ones alone, and of requests with a real person alone', () => {
+    const task = { attempts: [failedOn('z')] }
+    const recovering = { health: 'recovering', recovery_successes: 2 }
+    expect(reason([candidate('a'), candidate('r', { supply: recovering })], { ...person, task })).toBe(
+      'layer_not_reached',
+    )
+    expect(reason([candidate('a'), restricted('r', 'exact', recovering)], { task })).toBe('layer_not_reached')
+    expect(reason([candidate('a'), restricted('r', 'exact', recovering)], { ...person, task })).toBe(
+      'real_person_layer',
+    )
+  })
+
+  it('LAY-4: in each pass of tried candidates another tried one is not called already_tried', () => {
+    const lifted = {
+      model: { emergency_cost_override: true },
+      policy: { absolute_cost_limit: '1', max_attempts: 3 },
+    }
+    const task = { attempts: [failedOn('a'), failedOn('r')] }
+    const fallback = candidate('r', { tier: 'fallback' })
+    expect(reason([candidate('a'), fallback], { ...lifted, task })).toBe('layer_not_reached')
+    const pair = [candidate('a', { tier: 'degraded' }), restricted('r', 'degraded')]
+    expect(reason(pair, { ...person, task, policy: { max_attempts: 3 } })).toBe('real_person_layer')
+    expect(reason(pair, { ...person, ...lifted, task })).toBe('real_person_layer')
+  })
+})
+
+describe('prices of another media', () => {
+  const rows = (prices: Json[], mode: string) => ({
+    more: { cost_rule: { mode, bills_failures: false, prices } },
+  })
+  const image = (parts: Json) => verdict(imageInput([imageCandidate('a', parts)])).excluded?.b_a
+  const video = (parts: Json) => verdict(input([candidate('a', parts)])).excluded?.b_a
+
+  it('COST-4, COST-7: a list of another billing mode gives no price', () => {
+    expect(video(rows([{ price: '1' }], 'per_image'))).toBe('no_quote')
+    for (const mode of ['per_second', 'per_request'])
+      expect(image(rows([{ price: '1' }], mode))).toBe('no_quote')
+  })
+
+  it.each([{ size: ['1024x1024'] }, { quality: ['high'] }])('COST-7: %j holds of no video', (when) => {
+    expect(video(rows([{ when, price: '1' }], 'per_second'))).toBe('no_quote')
+  })
+
+  it.each([{ resolution: ['720p'] }, { generate_audio: false }, { duration_seconds: { min: 0 } }])(
+    'COST-7: %j holds of no image',
+    (when) => {
+      expect(image(rows([{ when, price: '1' }], 'per_image'))).toBe('no_quote')
+    },
+  )
 })

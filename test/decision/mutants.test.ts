@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { decideWithFigures } from '../../src/core/decide.ts'
 import { parseDecisionInput } from '../../src/core/decision-json.ts'
-import { candidate, end, imageCandidate, imageInput, input, type Json, verdict } from './build.ts'
+import { candidate, end, imageCandidate, imageInput, input, type Json, VIDEO_MODE, verdict } from './build.ts'
 
 const full = { in_use: 5, in_use_epoch: 5 }
 const samples = (successes: number, failures: number) => ({ samples: { successes, failures } })
@@ -204,16 +204,19 @@ describe('why a usable candidate was passed over', () => {
   })
 
   it('LAY-4: in each pass of tried candidates another tried one is not called already_tried', () => {
-    const lifted = {
-      model: { emergency_cost_override: true },
-      policy: { absolute_cost_limit: '1', max_attempts: 3 },
+    const task = { attempts: [failedOn('l'), failedOn('r')] }
+    const policy = { absolute_cost_limit: '8', max_attempts: 3 }
+    for (const tier of ['exact', 'degraded']) {
+      // h keeps restricted ones shut; r could serve, was tried, and is passed over.
+      const h = candidate('h', { tier, supply: briefly })
+      const l = candidate('l', { tier, price: '3' })
+      const parts = { ...person, task, policy, model: { emergency_cost_override: true } }
+      const found = verdict(input([h, l, restricted('r', tier)], parts))
+      expect(found.pass).toBe(tier === 'exact' ? 'override_tried' : 'degraded_override_tried')
+      expect(found.excluded?.b_r).toBe('real_person_layer')
     }
-    const task = { attempts: [failedOn('a'), failedOn('r')] }
-    const fallback = candidate('r', { tier: 'fallback' })
-    expect(reason([candidate('a'), fallback], { ...lifted, task })).toBe('layer_not_reached')
-    const pair = [candidate('a', { tier: 'degraded' }), restricted('r', 'degraded')]
-    expect(reason(pair, { ...person, task, policy: { max_attempts: 3 } })).toBe('real_person_layer')
-    expect(reason(pair, { ...person, ...lifted, task })).toBe('real_person_layer')
+    const pair = [candidate('l', { tier: 'degraded' }), restricted('r', 'degraded')]
+    expect(reason(pair, { ...person, task, policy })).toBe('real_person_layer')
   })
 })
 
@@ -240,4 +243,16 @@ describe('prices of another media', () => {
       expect(image(rows([{ when, price: '1' }], 'per_image'))).toBe('no_quote')
     },
   )
+})
+
+describe('the baseline', () => {
+  it('COST-3: a normal cost of a micro-unit is one', () => {
+    const normal_cost = { mode: 'per_request', bills_failures: false, prices: [{ price: '0.000001' }] }
+    const perRequest = {
+      supply: { capability: { billing_mode: 'per_request', modes: [VIDEO_MODE] } },
+      more: { cost_rule: { ...normal_cost, prices: [{ price: '1' }] } },
+    }
+    const parts = { model: { normal_cost }, request: { billing_mode: 'per_request' } }
+    expect(verdict(input([candidate('a', perRequest)], parts)).baseline).toBe('0.000001')
+  })
 })

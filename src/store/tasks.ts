@@ -141,7 +141,8 @@ export async function matchRepeat(
 
 // A loose index scan: one probe of the index for each lane, however many tasks wait in it (WAKE-4). Within a lane the
 // oldest first; lanes of second attempts first (STR-12).
-const SCAN = {
+/** Exported for the test of its plan. */
+export const SCAN = {
   name: 'scan-lanes',
   text: `with recursive lane as (
       (select turn, lane from task where state = 'queued' and kind = 'video' order by turn, lane limit 1)

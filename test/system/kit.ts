@@ -75,7 +75,8 @@ export async function startSystem(options: SystemOptions = {}) {
     notes,
     dir,
     control: (method: string, path: string, body?: unknown) => control(simulator.url, method, path, body),
-    applyText: (text: string) => applyText({ db, keyring, simulatorUrl: simulator.url }, text),
+    applyText: (text: string, environment?: Readonly<Record<string, string>>) =>
+      applyText({ db, keyring, simulatorUrl: simulator.url }, text, environment),
     demo,
     /** An engine that is not started: `engine.start()` begins its loops, `dispatchOnce` scans once. */
     engine(more: Partial<EngineOptions> = {}): Engine {
@@ -115,10 +116,11 @@ interface Target {
   readonly simulatorUrl: string
 }
 
-async function applyText(target: Target, text: string) {
+async function applyText(target: Target, text: string, more: Readonly<Record<string, string>> = {}) {
   const environment = {
     SIMULATOR_PORT: new URL(target.simulatorUrl).port,
     SIMULATOR_KEY: 'sk-simulated-secret',
+    ...more,
   }
   const checked = await checkCatalog(text, environment)
   if (!checked.catalog) throw new Error(JSON.stringify(checked.problems, null, 1))

@@ -256,3 +256,15 @@ describe('the baseline', () => {
     expect(verdict(input([candidate('a', perRequest)], parts)).baseline).toBe('0.000001')
   })
 })
+
+describe('health', () => {
+  it.each([
+    [{ health: 'degraded' }, { health: 'recovering', recovery_successes: 4 }],
+    [{ health: 'recovering', recovery_successes: 2 }, { health: 'probing' }],
+  ])('STR-9: %j comes before %j, though it costs more', (better, worse) => {
+    const found = verdict(
+      input([candidate('z', { supply: better, price: '2' }), candidate('a', { supply: worse })]),
+    )
+    expect(found).toMatchObject({ ranking: ['b_z', 'b_a'], decided_by: 'health' })
+  })
+})

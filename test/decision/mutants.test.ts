@@ -117,6 +117,14 @@ describe('success rates', () => {
     expect(order(20, [97, 3], [79, 21], ...equal)).toBe('u v w x z y')
   })
 
+  it('STR-9: each term of the interval decides somewhere', () => {
+    expect(order(20, [10, 15], [1, 19])).toBe('y z')
+    expect(order(20, [12, 13], [2, 18])).toBe('y z')
+    expect(order(20, [10, 10], [2, 18])).toBe('y z')
+    expect(order(20, [18, 7], [6, 14])).toBe('z y')
+    expect(order(20, [10, 10], [3, 22])).toBe('z y')
+  })
+
   it('STR-10: one outcome is a rate where the policy says so', () => {
     const billed = (x: number, f: number) => ({
       supply: samples(x, f),
@@ -254,6 +262,8 @@ describe('the baseline', () => {
     }
     const parts = { model: { normal_cost }, request: { billing_mode: 'per_request' } }
     expect(verdict(input([candidate('a', perRequest)], parts)).baseline).toBe('0.000001')
+    const cheap = { ...perRequest, more: { cost_rule: normal_cost } }
+    expect(verdict(input([candidate('a', cheap)], { request: parts.request })).baseline).toBe('0.000001')
   })
 })
 

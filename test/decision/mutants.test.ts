@@ -122,7 +122,7 @@ describe('success rates', () => {
     expect(order(20, [12, 13], [2, 18])).toBe('y z')
     expect(order(20, [10, 10], [2, 18])).toBe('y z')
     expect(order(20, [18, 7], [6, 14])).toBe('z y')
-    expect(order(20, [10, 10], [3, 22])).toBe('z y')
+    expect(order(20, [10, 10], [3, 22])).toBe('y z')
   })
 
   it('STR-10: one outcome is a rate where the policy says so', () => {

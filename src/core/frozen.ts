@@ -211,7 +211,8 @@ function missingPrice(id: string): never {
   throw new Error(`the frozen input refers to price list version ${id}, which was not given`)
 }
 
-function levelOf(id: string, level: LevelJson): Level {
+/** A stored level as a decision reads it. */
+export function levelOf(id: string, level: LevelJson): Level {
   return {
     id,
     adminState: level.a,

@@ -4,7 +4,8 @@
  * round, attempt and lease of each request that still has room; of the others, the round, marked `reservation_failed`.
  */
 import { effectiveConcurrency } from '../core/concurrency.ts'
-import { afterGrant, type Dynamic, type LevelJson, type SupplyLevelJson } from '../core/frozen.ts'
+import { freeCapacity } from '../core/free-capacity.ts'
+import { afterGrant, type Dynamic, type LevelJson, levelOf, type SupplyLevelJson } from '../core/frozen.ts'
 import type { DecisionRecord } from '../core/record.ts'
 import type { Database, Sql } from './database.ts'
 import { type Levels, lockLevels, readLevels } from './levels.ts'
@@ -216,10 +217,8 @@ function shortage(level: 'channel' | 'supply', id: string, now: LevelJson, at: n
   if (now.a !== 'enabled' || now.h === 'disabled') return { ...figures, why: 'switched_off' }
   if (now.h === 'circuit_open') return { ...figures, why: 'circuit' }
   if (now.n !== null && at < now.n) return { ...figures, why: 'held' }
-  // Old leases do not block the probe of a new epoch, but count against the configured limit.
-  const counted = now.h === 'probing' || now.h === 'recovering' ? now.e : now.u
-  if (now.u >= now.c || counted >= limit) return { ...figures, why: 'full' }
-  return undefined
+  // The decision's own rule, so that what was judged free is granted by the same count.
+  return freeCapacity(levelOf(id, now)) > 0 ? undefined : { ...figures, why: 'full' }
 }
 
 class Batch {

@@ -126,11 +126,14 @@ const MATCH_REPEAT = {
       select id from task
       where customer_id = $1 and kind = $2 and fingerprint = $3 and state <> 'rejected' and repeat_count < $4
         and id >= time_id_floor(clock_timestamp() - interval '10 minutes')
-      order by id limit 1 for update skip locked)
+      order by id limit 1 for update)
     returning id`,
 }
 
-/** CUS-4: the oldest try of the last ten minutes that no repeat of this count was matched with. */
+/**
+ * CUS-4: the oldest try of the last ten minutes that no repeat of this count was matched with. Waits for a row that is
+ * being granted or settled: to pass it over would make the repeat a second task.
+ */
 export async function matchRepeat(
   sql: Sql,
   repeat: { customerId: string; kind: string; fingerprint: Uint8Array; count: number },

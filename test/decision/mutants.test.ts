@@ -161,6 +161,35 @@ describe('obstacles and alerts', () => {
       })
   })
 
+  it('ORD-15: a level that health has stopped has no slot to show', () => {
+    for (const health of ['circuit_open', 'disabled']) {
+      const { figures: all } = decideWithFigures(
+        parseDecisionInput(input([candidate('a', { supply: { health } })])),
+      )
+      expect(all.map((each) => each.freeCapacity)).toEqual([0])
+    }
+  })
+
+  it('ORD-12: one supply under two rules is told apart by its binding', () => {
+    const rule = (id: string) => ({
+      id,
+      published: true,
+      from_profile: '933',
+      to_profile: '900',
+      operations: [],
+    })
+    const two = ['y', 'x'].map((name) =>
+      candidate(name, {
+        tier: 'degraded',
+        supply: { id: 's' },
+        channel: { id: 'c' },
+        more: { degradation_rule_id: `rule-${name}` },
+      }),
+    )
+    const found = verdict(input(two, { rules: [rule('rule-x'), rule('rule-y')] }))
+    expect(found).toMatchObject({ ranking: ['b_x', 'b_y'], decided_by: 'binding_id' })
+  })
+
   it('ORD-15, DEG-7: without its rule there is no transformed request that could fit or not', () => {
     const poor = { capability: { billing_mode: 'per_second', modes: [] } }
     expect(figures(input([candidate('d', { tier: 'degraded', supply: poor })], { rules: [] }))).toEqual({

@@ -18,18 +18,22 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const FILES = [
   'capability',
   'concurrency',
+  'decide',
   'decision-alerts',
   'degrade',
   'door',
   'eligibility',
   'exclusions',
   'free-capacity',
+  'judgement',
   'quote',
   'ranking',
   'search',
   'success-rate',
   'unserved',
 ]
+
+const VITEST = ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.config.mjs']
 
 interface Mutant {
   readonly file: string
@@ -104,7 +108,49 @@ function mutantsOf(file: string): Mutant[] {
       }
     }
   }
-  return mutants.concat(swappedEntries(file, lines))
+  return mutants.concat(swappedEntries(file, lines), inlineLists(file, lines), droppedEntries(file, lines))
+}
+
+/** Lists of names on one line, the strategies' keys among them: each neighbour swapped, each entry left out. */
+function inlineLists(file: string, lines: readonly string[]): Mutant[] {
+  return lines.flatMap((line, at): Mutant[] => {
+    const [, before = '', list = '', after = ''] =
+      /^(.*\[)((?:(?:\.\.\.)?[\w.[\]]+, )+(?:\.\.\.)?[\w.[\]]+)(\].*)$/.exec(line) ?? []
+    const entries = list === '' || /^\s*(?:\/|\*|import|for)/.test(line) ? [] : list.split(', ')
+    const changed = entries.flatMap((_, n) => {
+      const without = entries.filter((_, other) => other !== n)
+      const [a, b] = [entries[n], entries[n + 1]]
+      const swapped =
+        a !== undefined && b !== undefined ? [[...entries.slice(0, n), b, a, ...entries.slice(n + 2)]] : []
+      return [without, ...swapped]
+    })
+    return changed.map((each) => {
+      const to = `${before}${each.join(', ')}${after}`
+      return {
+        file,
+        line: at + 1,
+        from: line.trim(),
+        to: to.trim(),
+        text: [...lines.slice(0, at), to, ...lines.slice(at + 1)].join('\n'),
+      }
+    })
+  })
+}
+
+/** Whole tables' entries left out. */
+function droppedEntries(file: string, lines: readonly string[]): Mutant[] {
+  return lines.flatMap((line, at): Mutant[] => {
+    if (!/^\s*\{ name: '.*\},$/.test(line)) return []
+    return [
+      {
+        file,
+        line: at + 1,
+        from: line.trim(),
+        to: 'left out',
+        text: [...lines.slice(0, at), ...lines.slice(at + 1)].join('\n'),
+      },
+    ]
+  })
 }
 
 /** Neighbouring lines of the tables whose order is a rule. */
@@ -122,7 +168,11 @@ function swappedEntries(file: string, lines: readonly string[]): Mutant[] {
 
 function equivalents(): Set<string> {
   const text = readFileSync(join(ROOT, 'test/mutation/README.md'), 'utf8')
-  return new Set([...text.matchAll(/^- `(.+?)` → `(.*?)`/gm)].map(([, from, to]) => `${from} → ${to}`))
+  return new Set(
+    [...text.matchAll(/^- (\S+): `(.+)` → `(.*)`: /gm)].map(
+      ([, file, from, to]) => `${file}: ${from} → ${to}`,
+    ),
+  )
 }
 
 function main(names: readonly string[]): number {
@@ -133,6 +183,8 @@ function main(names: readonly string[]): number {
   const config = `export default { test: { include: ['test/decision/*.test.ts', 'src/core/concurrency.test.ts'], maxWorkers: 1, isolate: false, bail: 1 } }`
   writeFileSync(join(copy, 'vitest.config.mjs'), config)
   const known = equivalents()
+  if (fails(copy, ['test/mutation/examples.ts']) || fails(copy, VITEST))
+    throw new Error('the tests fail without any mutation')
   const counts = { mutants: 0, byExamples: 0, byTests: 0, equivalent: 0, survived: 0 }
   for (const file of names) {
     const path = join(copy, 'src/core', `${file}.ts`)
@@ -143,7 +195,7 @@ function main(names: readonly string[]): number {
       if (fails(copy, ['test/mutation/examples.ts'])) counts.byExamples += 1
       else if (fails(copy, ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.config.mjs']))
         counts.byTests += 1
-      else if (known.has(`${mutant.from} → ${mutant.to}`)) counts.equivalent += 1
+      else if (known.has(`${mutant.file}: ${mutant.from} → ${mutant.to}`)) counts.equivalent += 1
       else {
         counts.survived += 1
         console.log(`${mutant.file}.ts:${mutant.line}\n  ${mutant.from}\n  ${mutant.to}`)

@@ -18,7 +18,7 @@ const live = () =>
 
 describe('granting leases', () => {
   it('ORD-13, STR-7, STR-8: many dispatchers at once never go over a limit, and no task is granted twice', async () => {
-    // Twelve slots on the channel, for supplies of 5 and 8: the channel's own limit is the smaller one.
+    // Nine slots on the channel, for supplies of 8 and 3: the channel's own limit is the smaller one.
     system = await startSystem({
       simulator: { defaults: { duration_ms: 60_000 } },
       catalog: (text) => text.replace('concurrency: 20', 'concurrency: 9'),

@@ -193,8 +193,7 @@ function main(names: readonly string[]): number {
       writeFileSync(path, mutant.text)
       counts.mutants += 1
       if (fails(copy, ['test/mutation/examples.ts'])) counts.byExamples += 1
-      else if (fails(copy, ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.config.mjs']))
-        counts.byTests += 1
+      else if (fails(copy, VITEST)) counts.byTests += 1
       else if (known.has(`${mutant.file}: ${mutant.from} → ${mutant.to}`)) counts.equivalent += 1
       else {
         counts.survived += 1

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { openDatabase } from '../../src/store/database.ts'
+import { commitProxy } from '../store/commit-proxy.ts'
 import { audit } from '../system/audit.ts'
 import { IMAGE, imageRequest, rowsOf, type System, startSystem, until, videoRequest } from '../system/kit.ts'
 
@@ -108,6 +109,30 @@ describe('granting leases', () => {
       { number: 2, outcome: 'granted', reason: 'seedance-933-north', why: null, level: null },
     ])
   })
+
+  it.each(['after the answer', 'at once', 'before'] as const)(
+    'UNK-6, ORD-13: a grant whose commit was cut off (%s) is read back: nothing doubled, nothing lost',
+    async (cut) => {
+      system = await startSystem({ simulator: { defaults: { duration_ms: 60_000 } } })
+      const proxy = await commitProxy(system.url)
+      const db = await openDatabase({ url: proxy.url, poolSize: 3 })
+      opened.push(db, proxy)
+      const engine = system.engine({ roles: ['api'], db })
+      await engine.start()
+      for (let n = 0; n < 4; n += 1)
+        await system.engine({ roles: ['api'] }).admitVideo(videoRequest(system.customer))
+      proxy.cutNext(cut)
+      while (await engine.dispatchOnce());
+      await until(
+        'four accepted jobs',
+        async () => (await rowsOf(system.db, `select 1 from attempt where state = 'accepted'`)).length === 4,
+      )
+      expect(await rowsOf(system.db, 'select 1 from attempt')).toHaveLength(4)
+      expect(await rowsOf(system.db, `select 1 from round where outcome = 'granted'`)).toHaveLength(4)
+      expect(await system.control('GET', '/ledger')).toMatchObject({ posts: 4, accepted: 4 })
+      expect(await audit(system)).toEqual([])
+    },
+  )
 
   it('HLT-13: video and image load the same health, and each applies the effective limits of channel and supply', async () => {
     system = await startSystem({ simulator: { defaults: { duration_ms: 60_000 } } })

@@ -72,6 +72,7 @@ export class Engine implements Dispatching {
   readonly #poller: Poller
   readonly #reconciler: Reconciler
   readonly #loops: Loop[] = []
+  readonly #dispatch: () => Promise<boolean>
   readonly #dispatchLoop: Loop
   readonly #images = new Set<Promise<unknown>>()
   #claimGoodUntil = 0
@@ -114,7 +115,8 @@ export class Engine implements Dispatching {
     )
     this.#poller = new Poller({ ...common, ...results })
     this.#reconciler = new Reconciler({ ...common, releases: this.releases, retainDays: this.#retainDays })
-    this.#dispatchLoop = this.#loop('dispatcher', options.scanMs ?? SCAN_MS, this.#dispatcher())
+    this.#dispatch = this.#dispatcher()
+    this.#dispatchLoop = this.#loop('dispatcher', options.scanMs ?? SCAN_MS, this.#dispatch)
   }
 
   /** Register this process and begin its loops. The schema must be there. */
@@ -193,7 +195,7 @@ export class Engine implements Dispatching {
 
   /** One scan now, whatever the loop does: for tests and benches. */
   dispatchOnce(): Promise<boolean> {
-    return this.#dispatcher()()
+    return this.#dispatch()
   }
 
   get #retainDays() {

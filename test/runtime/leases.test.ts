@@ -139,6 +139,10 @@ describe('granting leases', () => {
     const { db, customer } = system
     const engine = system.engine({ roles: ['api'] })
     await engine.start()
+    // No acceptance may climb a rung meanwhile: creates are answered when all has been looked at.
+    await system.control('POST', '/faults', [
+      { on: 'create', times: 'forever', fault: { kind: 'delay', ms: 5000 } },
+    ])
     // The channel that serves both is being tried out: one attempt of its epoch in all.
     await db.query(`update channel_health set state = 'probing', epoch = 1 where channel_id = 'ark-north'`)
     await db.query(

@@ -121,6 +121,7 @@ const anInput = fc
     degrade: fc.constantFrom(null, 0, 600),
     probe: fc.constantFrom(null, 30),
     override: fc.boolean(),
+    modelMode: fc.constantFrom('best_effort', 'best_effort', 'best_effort', 'strict'),
     inputs: fc.constantFrom({}, { reference_images: 2, reference_videos: 1 }),
   })
   .map(
@@ -131,7 +132,7 @@ const anInput = fc
         {
           task: { admitted: drawn.admitted, attempts: drawn.attempts },
           request: { real_person: drawn.real_person, degradation: drawn.strict, inputs: drawn.inputs },
-          model: { emergency_cost_override: drawn.override },
+          model: { emergency_cost_override: drawn.override, degradation: drawn.modelMode },
           policy: {
             strategy: drawn.strategy,
             spill_after_seconds: drawn.spill,
@@ -166,8 +167,14 @@ const of = (json: Json, binding: string) =>
 describe('of every decision', () => {
   it('STR-9: does not depend on the order of the candidates', () => {
     check((json, found) => {
-      const turned = { ...json, candidates: [...candidatesOf(json)].reverse() }
-      expect(sorted(verdict(turned))).toEqual(sorted(found))
+      const candidates = candidatesOf(json)
+      const turned = [
+        [...candidates].reverse(),
+        [...candidates.slice(1), ...candidates.slice(0, 1)],
+        [...candidates].sort(byHealth),
+      ]
+      for (const order of turned)
+        expect(sorted(verdict({ ...json, candidates: order }))).toEqual(sorted(found))
     })
   })
 
@@ -202,46 +209,45 @@ describe('of every decision', () => {
     check((json, found) => {
       const strict = { ...json, request: { ...(json.request as Json), degradation: 'strict' } }
       expect(verdict(strict).degraded ?? null).toBeNull()
-      if (found.degraded != null) expect((json.request as Json).degradation).not.toBe('strict')
+      const sides = [(json.request as Json).degradation, (json.model as Json).degradation]
+      if (found.degraded != null) expect(sides).not.toContain('strict')
     })
   })
 
-  /**
-   * More free capacity on the supply of the chosen one never lets another take its place. (Of a ranked loser it may win
-   * by it, and an excluded one may come in; the chosen one keeps what it had.)
-   */
-  it('STR-1: more free capacity never makes the chosen one lose', () => {
+  /** Whoever it stood before, it still stands before, and the chosen one is still chosen. */
+  it('STR-1: more free capacity never makes a candidate lose to one that it beat', () => {
     check((json, found) => {
-      if (found.result !== 'selected') return
-      const roomier = change(json, found.binding_id ?? '', (each) => ({
-        ...each,
-        supply: { ...each.supply, concurrency: 50 },
-      }))
-      expect(verdict(roomier).binding_id).toBe(found.binding_id)
+      for (const binding of found.ranking ?? []) {
+        const roomier = change(json, binding, (each) => ({
+          ...each,
+          supply: { ...each.supply, concurrency: 50 },
+        }))
+        expectNoLoss(found, verdict(roomier), binding)
+      }
     })
   })
 
   /**
-   * A lower price of the chosen one never lets another take its place, where the baseline is an explicit one: the middle
-   * quote moves with a price, and with it the limits and the turn to be probed of all others. A price of 0 is let out,
-   * since a free supply is not counted in the baseline.
+   * True where the baseline is an explicit one. The middle quote moves with a price, and with it the limits and the turn
+   * to be probed of all others: a held supply may then go over its limit, keep nothing shut any more, and open a layer
+   * that comes before.
    */
-  it('STR-1, COST-3: a lower price never makes the chosen one lose', () => {
+  it('STR-1, COST-3: a lower price never makes a candidate lose to one that it beat', () => {
     check((json) => {
-      const model = {
-        ...(json.model as Json),
-        normal_cost: { mode: 'per_second', bills_failures: false, prices: [{ price: '2' }] },
-      }
-      const fixed = { ...json, model }
+      const normal_cost = { mode: 'per_second', bills_failures: false, prices: [{ price: '2' }] }
+      const fixed = { ...json, model: { ...(json.model as Json), normal_cost } }
       const before = verdict(fixed)
-      if (before.result !== 'selected') return
-      // An override pass is left by what comes within its limit, which is no loss: it is chosen in an earlier one.
-      const cheaper = change(fixed, before.binding_id ?? '', (each) => ({
-        ...each,
-        cost_rule: { ...each.cost_rule, prices: [{ price: '0.000001' }] },
-      }))
-      const after = verdict(cheaper)
-      expect(after.binding_id).toBe(before.binding_id)
+      for (const binding of before.ranking ?? []) {
+        for (const price of ['0', '0.000001', '0.9']) {
+          const [old] = of(fixed, binding).cost_rule.prices as { price: string }[]
+          if (Number(price) > Number(old?.price)) continue
+          const cheaper = change(fixed, binding, (each) => ({
+            ...each,
+            cost_rule: { ...each.cost_rule, prices: [{ price }] },
+          }))
+          expectNoLoss(before, verdict(cheaper), binding)
+        }
+      }
     })
   })
 
@@ -271,6 +277,8 @@ describe('of every decision', () => {
       'tried',
       'override_untried',
       'degraded_untried',
+      'degraded_tried',
+      'degraded_override_untried',
       'capacity',
       'health',
       'disabled',
@@ -283,6 +291,21 @@ describe('of every decision', () => {
       expect(seen.get(kind) ?? 0, `how often the generator brought about ${kind}`).toBeGreaterThan(5)
   })
 })
+
+function byHealth(a: Json, b: Json): number {
+  return String((a.supply as Json).health) < String((b.supply as Json).health) ? -1 : 1
+}
+
+/** Where the others are still ranked at all: an earlier layer may have opened for this one. */
+function expectNoLoss(before: Verdict, after: Verdict, binding: string): void {
+  const [was, is] = [before.ranking ?? [], after.ranking ?? []]
+  const beaten = was.slice(was.indexOf(binding) + 1)
+  if (is.includes(binding))
+    for (const other of beaten.filter((each) => is.includes(each)))
+      expect(is.indexOf(binding)).toBeLessThan(is.indexOf(other))
+  else for (const other of beaten) expect(is).not.toContain(other)
+  if (before.binding_id === binding) expect(after.binding_id).toBe(binding)
+}
 
 function sorted(found: Verdict) {
   return { ...found, excluded: Object.entries(found.excluded ?? {}).sort() }

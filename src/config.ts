@@ -3,7 +3,10 @@
  * used is refused at start with its name, what was wrong and what would be right.
  */
 import { resolve } from 'node:path'
+import { HEALTH_DEFAULTS, type HealthSettings } from './core/health-row.ts'
+import { healthSettingsFrom } from './core/health-settings.ts'
 import type { Role } from './runtime/engine.ts'
+import { TIMING_DEFAULTS, type Timing } from './runtime/timing.ts'
 
 export interface Config {
   readonly host: string
@@ -23,6 +26,8 @@ export interface Config {
   readonly largestResultBytes: number
   readonly roundRetentionDays: number
   readonly eventRetentionDays: number
+  readonly timing: Timing
+  readonly health: HealthSettings
 }
 
 export const ROLES: readonly Role[] = ['api', 'dispatch', 'poll', 'reconcile']
@@ -57,6 +62,21 @@ export const SETTINGS: readonly { readonly name: string; readonly about: string 
   { name: 'LARGEST_RESULT_BYTES', about: 'largest result that is fetched (2147483648)' },
   { name: 'ROUND_RETENTION_DAYS', about: 'how long selection rounds are kept (90)' },
   { name: 'EVENT_RETENTION_DAYS', about: 'how long health events are kept (90)' },
+  { name: 'SUBMIT_TIMEOUT_SECONDS', about: 'how long the submission of a video may take (60)' },
+  {
+    name: 'UNCERTAIN_VIDEO_SECONDS',
+    about: 'how long the unknown submission of a video is asked about (3600)',
+  },
+  { name: 'UNCERTAIN_IMAGE_SECONDS', about: 'how long that of an image keeps its leases (300)' },
+  {
+    name: 'LOOKUP_SECONDS',
+    about: 'until the first look for a lost submission, doubling to twelve times that (10)',
+  },
+  { name: 'CLAIM_SECONDS', about: 'after how long without a sign of life a process counts as dead (15)' },
+  {
+    name: 'HEALTH_SETTINGS',
+    about: 'thresholds of health as JSON, as in {"cool_down_ms": 30000}; docs/operating explains them (none)',
+  },
 ]
 
 /** Throws BadSetting. */
@@ -81,6 +101,23 @@ export function readConfig(environment: Environment, cwd: string): Config {
     }),
     roundRetentionDays: read.whole('ROUND_RETENTION_DAYS', 90, { min: 1, max: 36_500 }),
     eventRetentionDays: read.whole('EVENT_RETENTION_DAYS', 90, { min: 1, max: 36_500 }),
+    timing: readTiming(read),
+    health: read.health('HEALTH_SETTINGS'),
+  }
+}
+
+function readTiming(read: Reader): Timing {
+  const usual = TIMING_DEFAULTS
+  const seconds = (name: string, otherwise: number, max: number) =>
+    read.whole(name, otherwise, { min: 1, max })
+  const lookupMs = seconds('LOOKUP_SECONDS', usual.lookupMs / 1000, 3600) * 1000
+  return {
+    submitTimeoutMs: seconds('SUBMIT_TIMEOUT_SECONDS', usual.submitTimeoutMs / 1000, 600) * 1000,
+    videoDoubtSeconds: seconds('UNCERTAIN_VIDEO_SECONDS', usual.videoDoubtSeconds, 86_400),
+    imageDoubtSeconds: seconds('UNCERTAIN_IMAGE_SECONDS', usual.imageDoubtSeconds, 86_400),
+    lookupMs,
+    lookupMaxMs: 12 * lookupMs,
+    claimSeconds: read.whole('CLAIM_SECONDS', usual.claimSeconds, { min: 5, max: 300 }),
   }
 }
 
@@ -122,6 +159,14 @@ class Reader {
     )
   }
 
+  health(name: string): HealthSettings {
+    const value = this.text(name)
+    if (value === null) return HEALTH_DEFAULTS
+    const read = healthSettingsFrom(parsed(name, value))
+    if (read.ok) return read.settings
+    throw new BadSetting(name, read.problem)
+  }
+
   /** As PostgreSQL's own programs take it: a socket's URL has no host, which makes it no URL to others. */
   databaseUrl(name: string): string | null {
     const value = this.text(name)
@@ -138,6 +183,14 @@ class Reader {
     const found = allowed.find((one) => one === value)
     if (found !== undefined) return found
     throw new BadSetting(name, `is "${value}", but must be one of ${allowed.join(', ')}`)
+  }
+}
+
+function parsed(name: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new BadSetting(name, 'is no JSON')
   }
 }
 

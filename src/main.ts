@@ -155,6 +155,8 @@ export function openEngine(options: ServiceOptions) {
     retainDays: { round: config.roundRetentionDays, health_events: config.eventRetentionDays },
     resultLifeMs: config.resultLifeHours * MS_PER_HOUR,
     largestResultBytes: config.largestResultBytes,
+    timing: config.timing,
+    health: config.health,
   })
   return { engine, assets, close: () => caller.close() }
 }

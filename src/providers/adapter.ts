@@ -134,6 +134,43 @@ export interface PingReply {
   readonly fault: Fault | null
 }
 
+/** A submission whose fate is unknown, as its account may be asked about it (UNK-9). */
+export interface LostSubmission {
+  /** Sent to the provider as the client's ID, where the protocol has one. */
+  readonly attemptId: string
+  /** Unix time in ms by our clock, between which the provider may have made its job. */
+  readonly from: number
+  readonly until: number
+}
+
+/** A job that the account says it has. What the protocol does not say is null: it then speaks neither for nor against. */
+export interface FoundJob {
+  readonly providerTaskId: string
+  /** Unix time in ms by the provider's clock. */
+  readonly createdAtMs: number | null
+  readonly clientId: string | null
+  readonly upstreamModel: string | null
+  readonly durationSeconds: number | null
+  readonly resolution: string | null
+  readonly aspectRatio: string | null
+  readonly prompt: string | null
+}
+
+export type LookupReply =
+  /** `complete`: nothing that was asked for was left off. */
+  | { readonly kind: 'jobs'; readonly jobs: readonly FoundJob[]; readonly complete: boolean }
+  | { readonly kind: 'no_answer'; readonly fault: Fault }
+
+/** Free queries that find a job again. They say what is there; what that proves is judged in core/resolution. */
+export interface Lookup {
+  /** By the ID that we gave it, which is unique within the account. */
+  readonly byClientId?: (account: Account, lost: LostSubmission, limits: CallLimits) => Promise<LookupReply>
+  /** All jobs of a span of time. */
+  readonly byTime?: (account: Account, lost: LostSubmission, limits: CallLimits) => Promise<LookupReply>
+  /** One by the provider's own ID: to confirm a hint, or what an operator says. No job: the account has none of that ID. */
+  readonly byTaskId?: (account: Account, providerTaskId: string, limits: CallLimits) => Promise<LookupReply>
+}
+
 export interface ProviderAdapter {
   /** As in the catalog's `provider`: `ark`, `openai`. */
   readonly name: string
@@ -145,6 +182,9 @@ export interface ProviderAdapter {
   /** Whether a cancellation of an accepted job can work at all is said by its presence. */
   readonly cancel?: (account: Account, providerTaskId: string, limits: CallLimits) => Promise<CancelReply>
   readonly download?: (account: Account, location: string, limits: CallLimits) => Promise<DownloadReply>
+  readonly lookup?: Lookup
+  /** The task ID that the body of a callback names; null where it names none. Nothing else of it is read (UNK-9). */
+  readonly taskIdInCallback?: (body: Uint8Array) => string | null
   /** A free call that shows whether the account answers (HLT-14: comes before the probe of what does not heal by itself). */
   readonly ping?: (account: Account, limits: CallLimits) => Promise<PingReply>
 }

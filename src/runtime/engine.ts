@@ -26,6 +26,7 @@ import { Reconciler } from './reconciler.ts'
 import type { Dispatching, IncomingRequest } from './service.ts'
 import { Settle } from './settle.ts'
 import { Submitter } from './submitter.ts'
+import { TIMING_DEFAULTS, type Timing } from './timing.ts'
 import { endWaiting } from './waiting-end.ts'
 
 export type Role = 'api' | 'dispatch' | 'poll' | 'reconcile'
@@ -48,14 +49,12 @@ export interface EngineOptions {
   readonly scanMs?: number
   /** Attempts that this process submits at once. */
   readonly submissions?: number
-  /** How long this process's claims are good without a heartbeat. */
-  readonly claimSeconds?: number
+  readonly timing?: Timing
 }
 
 const RETAIN_DAYS = { round: 90, health_events: 90 }
 const SCAN_MS = 1000
 const SUBMISSIONS = 128
-const CLAIM_SECONDS = 15
 /** How long a process that stops tries to write down what it still hears. */
 const STOP_PATIENCE_MS = 15_000
 /** A claim that is nearer to its end than this is not relied upon any more. */
@@ -90,6 +89,7 @@ export class Engine implements Dispatching {
       db,
       releases: this.releases,
       health,
+      timing: this.#timing,
       journal,
       insist: () => performance.now() < this.#insistUntil,
       freed: () => this.#dispatchLoop.nudge(),
@@ -110,6 +110,7 @@ export class Engine implements Dispatching {
         ...common,
         mayStillSend: () => this.#mayStillSend(),
         callbackUrl: options.callbackUrl ?? (() => null),
+        timeoutMs: this.#timing.submitTimeoutMs,
       },
       options.submissions ?? SUBMISSIONS,
     )
@@ -202,8 +203,12 @@ export class Engine implements Dispatching {
     return this.#options.retainDays ?? RETAIN_DAYS
   }
 
+  get #timing(): Timing {
+    return this.#options.timing ?? TIMING_DEFAULTS
+  }
+
   get #claimSeconds(): number {
-    return this.#options.claimSeconds ?? CLAIM_SECONDS
+    return this.#timing.claimSeconds
   }
 
   #loop(name: string, intervalMs: number, turn: () => Promise<boolean>): Loop {

@@ -41,14 +41,15 @@ import {
   type Outcome,
   otherSupplies,
   type Settled,
-  secondsOfDoubt,
   succeededTask,
 } from './settlement.ts'
+import type { Timing } from './timing.ts'
 
 export interface SettlePorts {
   readonly db: Database
   readonly releases: Releases
   readonly health: HealthSettings
+  readonly timing: Timing
   readonly journal: Journal
   /** False once the process is going down for good: then the reconciler of another one takes over. */
   readonly insist: () => boolean
@@ -172,8 +173,9 @@ export class Settle {
     outcome: (Outcome & { kind: 'unknown' }) | null,
   ): Promise<Settled> {
     const fault = outcome?.fault ?? null
+    const { timing } = this.#ports
     await markUncertain(at.tx, at.attempt, {
-      deadlineSeconds: secondsOfDoubt(at.attempt.kind),
+      deadlineSeconds: at.attempt.kind === 'video' ? timing.videoDoubtSeconds : timing.imageDoubtSeconds,
       code: fault?.code ?? 'process_lost',
       message:
         fault?.message ?? 'The process that was submitting died; whether the provider accepted is unknown.',

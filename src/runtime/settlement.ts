@@ -64,11 +64,6 @@ export type Settled =
 
 export type Billing = boolean | null | { readonly places: number; readonly asked: number }
 
-/** UNK-5: how long an unknown submission may be asked about. */
-export function secondsOfDoubt(kind: 'video' | 'image'): number {
-  return kind === 'video' ? 3600 : 300
-}
-
 export function ended(
   attempt: AttemptRow,
   outcome: { fault: Fault; requestId: string | null },

@@ -27,9 +27,10 @@ export interface SubmitterPorts {
   /** False once this process's claims may have run out: then nothing of it may be sent. */
   readonly mayStillSend: () => boolean
   readonly callbackUrl: (attemptId: string) => string | null
+  /** Of a create, connecting included. */
+  readonly timeoutMs: number
 }
 
-const CREATE_TIMEOUT_MS = 60_000
 const LARGEST_BATCH = 200
 
 export class Submitter {
@@ -145,7 +146,7 @@ export class Submitter {
       upstreamModel: row.upstream_model,
       order: prepared.order,
       callbackUrl: this.#ports.callbackUrl(row.attempt_id),
-      timeoutMs: CREATE_TIMEOUT_MS,
+      timeoutMs: this.#ports.timeoutMs,
       mayStillSend: this.#ports.mayStillSend,
     }
     const reply = await prepared

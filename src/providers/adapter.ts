@@ -3,6 +3,9 @@
  * retries, waits, or decides. All HTTP goes through call.ts.
  */
 import type { Fault } from '../core/outcome.ts'
+import type { FoundJob } from '../core/resolution.ts'
+
+export type { FoundJob }
 
 /** The account that is called. The credential lives in memory only for the length of a call. */
 export interface Account {
@@ -141,19 +144,6 @@ export interface LostSubmission {
   /** Unix time in ms by our clock, between which the provider may have made its job. */
   readonly from: number
   readonly until: number
-}
-
-/** A job that the account says it has. What the protocol does not say is null: it then speaks neither for nor against. */
-export interface FoundJob {
-  readonly providerTaskId: string
-  /** Unix time in ms by the provider's clock. */
-  readonly createdAtMs: number | null
-  readonly clientId: string | null
-  readonly upstreamModel: string | null
-  readonly durationSeconds: number | null
-  readonly resolution: string | null
-  readonly aspectRatio: string | null
-  readonly prompt: string | null
 }
 
 export type LookupReply =

@@ -23,6 +23,7 @@ import type { Journal } from './journal.ts'
 import { Loop } from './loop.ts'
 import { Poller } from './poller.ts'
 import { Reconciler } from './reconciler.ts'
+import { Resolver } from './resolver.ts'
 import type { Dispatching, IncomingRequest } from './service.ts'
 import { Settle } from './settle.ts'
 import { Submitter } from './submitter.ts'
@@ -70,6 +71,7 @@ export class Engine implements Dispatching {
   readonly #submitter: Submitter
   readonly #poller: Poller
   readonly #reconciler: Reconciler
+  readonly #resolver: Resolver
   readonly #loops: Loop[] = []
   readonly #dispatch: () => Promise<boolean>
   readonly #dispatchLoop: Loop
@@ -116,6 +118,7 @@ export class Engine implements Dispatching {
     )
     this.#poller = new Poller({ ...common, ...results })
     this.#reconciler = new Reconciler({ ...common, releases: this.releases, retainDays: this.#retainDays })
+    this.#resolver = new Resolver({ ...common, timing: this.#timing })
     this.#dispatch = this.#dispatcher()
     this.#dispatchLoop = this.#loop('dispatcher', options.scanMs ?? SCAN_MS, this.#dispatch)
   }
@@ -130,7 +133,10 @@ export class Engine implements Dispatching {
     this.#loops.push(this.#loop('heartbeat', (this.#claimSeconds * 1000) / 5, () => this.#beat()))
     if (roles.includes('dispatch')) this.#loops.push(this.#dispatchLoop)
     if (roles.includes('poll')) this.#loops.push(this.#loop('poller', 250, () => this.#poller.tick()))
-    if (roles.includes('reconcile')) this.#loops.push(this.#loop('reconciler', 1000, () => this.#reconcile()))
+    if (roles.includes('reconcile')) {
+      this.#loops.push(this.#loop('reconciler', 1000, () => this.#reconcile()))
+      this.#loops.push(this.#loop('resolver', 1000, () => this.#resolver.tick()))
+    }
     for (const loop of this.#loops) loop.start()
   }
 

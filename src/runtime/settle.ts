@@ -25,6 +25,7 @@ import { applyLevelNews, type LevelNews } from '../store/health.ts'
 import { anySupplyFree } from '../store/levels.ts'
 import { withPartition } from '../store/partitions.ts'
 import type { Releases } from '../store/releases.ts'
+import { markResolved, mayTakeJob } from '../store/resolution.ts'
 import { pastAttempts } from '../store/tasks.ts'
 import { backToQueue, endTask, recordOrphan, recountCost, storeOutputs } from '../store/usage.ts'
 import { attemptAlerts, doubtAlerts, refusalAlerts } from './attempt-alerts.ts'
@@ -135,7 +136,7 @@ export class Settle {
       case 'accepted':
         return this.#accepted(at, outcome)
       case 'refused':
-        return this.#failed(at, outcome, false)
+        return this.#refused(at, outcome)
       case 'job_failed':
         return this.#failed(at, outcome, outcome.billed)
       case 'unknown':
@@ -160,11 +161,21 @@ export class Settle {
   }
 
   async #accepted(at: Locked, outcome: Outcome & { kind: 'accepted' }): Promise<Settled> {
+    if (outcome.found) {
+      // Found again, not answered: another attempt may have taken the job meanwhile.
+      if (!(await mayTakeJob(at.tx, at.attempt, outcome.providerTaskId))) return { kind: 'stale' }
+      await markResolved(at.tx, at.attempt.id, outcome.found)
+    }
     const firstPollSeconds = Math.min(10, Math.max(0.2, at.attempt.expected_ms / 20_000))
     const found = { ...outcome, maxRunSeconds: at.release.maxRunSeconds, firstPollSeconds }
     await markAccepted(at.tx, at.attempt, found)
     await this.#tell(at, { kind: 'accepted' })
     return { kind: 'open' }
+  }
+
+  async #refused(at: Locked, outcome: Outcome & { kind: 'refused' }): Promise<Settled> {
+    if (outcome.found) await markResolved(at.tx, at.attempt.id, outcome.found)
+    return this.#failed(at, outcome, false)
   }
 
   async #uncertain(
@@ -176,6 +187,7 @@ export class Settle {
     const { timing } = this.#ports
     await markUncertain(at.tx, at.attempt, {
       deadlineSeconds: at.attempt.kind === 'video' ? timing.videoDoubtSeconds : timing.imageDoubtSeconds,
+      lookupSeconds: timing.lookupMs / 1000,
       code: fault?.code ?? 'process_lost',
       message:
         fault?.message ?? 'The process that was submitting died; whether the provider accepted is unknown.',
@@ -295,6 +307,10 @@ export class Settle {
   async #late(tx: Sql, task: TaskRow, attempt: AttemptRow, outcome: Outcome): Promise<Settled> {
     const accepted = outcome.kind === 'accepted' || outcome.kind === 'finished'
     if (!accepted || attempt.state !== 'failed') return { kind: 'stale' }
+    if (outcome.kind === 'accepted' && outcome.found) {
+      if (!(await mayTakeJob(tx, attempt, outcome.providerTaskId))) return { kind: 'stale' }
+      await markResolved(tx, attempt.id, outcome.found)
+    }
     await recordOrphan(tx, {
       attemptId: attempt.id,
       taskId: task.id,

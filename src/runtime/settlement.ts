@@ -1,6 +1,7 @@
 /** The judgements of settle, apart from its transaction: what an outcome makes of an attempt, and of its task. */
 import type { FactsJson, Release } from '../core/frozen.ts'
 import type { Fault } from '../core/outcome.ts'
+import type { Resolver } from '../core/resolution.ts'
 import {
   type AfterFailure,
   afterFailure,
@@ -21,11 +22,27 @@ export interface Delivery {
   readonly requestId: string | null
 }
 
+/** Who found out what became of an unknown submission (UNK-9). */
+export interface FoundBy {
+  readonly resolver: Resolver | 'operator'
+  readonly note: string | null
+}
+
 /** What may happen to an attempt. */
 export type Outcome =
-  | { readonly kind: 'accepted'; readonly providerTaskId: string; readonly requestId: string | null }
+  | {
+      readonly kind: 'accepted'
+      readonly providerTaskId: string
+      readonly requestId: string | null
+      readonly found?: FoundBy
+    }
   /** Not sent, or completely refused. */
-  | { readonly kind: 'refused'; readonly fault: Fault; readonly requestId: string | null }
+  | {
+      readonly kind: 'refused'
+      readonly fault: Fault
+      readonly requestId: string | null
+      readonly found?: FoundBy
+    }
   /** It may have been accepted (UNK-1). */
   | { readonly kind: 'unknown'; readonly fault: Fault; readonly requestId: string | null }
   /** Its process died between `submitting` and the answer (UNK-6). */

@@ -157,7 +157,8 @@ const ACCEPTED = {
   name: 'attempt-accepted',
   text: `update attempt set state = 'accepted', provider_task_id = $3, provider_request_id = coalesce($4, provider_request_id),
       accepted_at = clock_timestamp(), run_deadline = clock_timestamp() + make_interval(secs => $5),
-      next_poll_at = clock_timestamp() + make_interval(secs => $6), owner = null, uncertain_deadline = null
+      next_poll_at = clock_timestamp() + make_interval(secs => $6), owner = null, uncertain_deadline = null,
+      next_lookup_at = null, hinted_task_id = null
     where id = $1 and fence = $2 and state in ('submitting', 'submission_uncertain')`,
 }
 
@@ -187,12 +188,16 @@ const UNCERTAIN = {
   text: `update attempt set state = 'submission_uncertain', uncertain_at = clock_timestamp(),
       uncertain_deadline = clock_timestamp() + make_interval(secs => $3), owner = null, category = 'unknown', scope = 'attempt',
       retryable = false, may_change_supply = false, error_code = $4, error_message = $5, provider_code = $6, http_status = $7,
-      provider_request_id = coalesce($8, provider_request_id)
+      provider_request_id = coalesce($8, provider_request_id),
+      next_lookup_at = case when kind = 'video'
+        then clock_timestamp() + make_interval(secs => case when hinted_task_id is null then $9::float8 else 0 end) end
     where id = $1 and fence = $2 and state = 'submitting'`,
 }
 
 export interface Doubt {
   readonly deadlineSeconds: number
+  /** Until it is first looked for (UNK-9); at once where a callback has named a job already. */
+  readonly lookupSeconds: number
   readonly code: string
   readonly message: string
   readonly providerCode: string | null
@@ -215,6 +220,7 @@ export async function markUncertain(
     doubt.providerCode,
     doubt.httpStatus,
     doubt.requestId,
+    doubt.lookupSeconds,
   ]
   return (await tx.query(UNCERTAIN, values)).rowCount === 1
 }
@@ -237,6 +243,8 @@ export interface AttemptEnd {
 const END = {
   name: 'attempt-end',
   text: `update attempt set state = $2, ended_at = clock_timestamp(), owner = null, poll_owner = null, next_poll_at = null,
+      -- What was given up is looked for once more: a job that turns up is recorded with its cost.
+      next_lookup_at = case when kind = 'video' and $7 = 'submission_unresolved' then clock_timestamp() + interval '1 hour' end,
       number = case when $2 = 'abandoned' then null else number end,
       submitting_at = case when $2 = 'abandoned' then null else submitting_at end,
       category = $3, scope = $4, retryable = $5, may_change_supply = $6, error_code = $7, error_message = $8, provider_code = $9,
@@ -318,7 +326,9 @@ export async function claimPolls(
 
 const POLLED = {
   name: 'polled',
-  text: `update attempt set next_poll_at = clock_timestamp() + make_interval(secs => $3), poll_failures = $4, poll_owner = null
+  // A callback that came while it was asked about makes it due at once.
+  text: `update attempt set poll_failures = $4, poll_owner = null, next_poll_at = clock_timestamp() + make_interval(secs =>
+      case when called_back_at > timestamptz 'epoch' + $5::bigint * interval '1 microsecond' then 0 else $3::float8 end)
     where id = $1 and fence = $2 and state = 'accepted'`,
 }
 
@@ -330,10 +340,10 @@ const PROGRESS = {
 /** The job goes on: look again later. Two statements, each with a lock of its own, so that no lock order is at stake. */
 export async function markPolled(
   sql: Sql,
-  poll: { id: string; fence: bigint; task_id: string },
+  poll: { id: string; fence: bigint; task_id: string; now: number },
   next: { seconds: number; failures: number; progress: number | null },
 ): Promise<void> {
-  const { rowCount } = await sql.query(POLLED, [poll.id, poll.fence, next.seconds, next.failures])
+  const { rowCount } = await sql.query(POLLED, [poll.id, poll.fence, next.seconds, next.failures, poll.now])
   if (rowCount === 1 && next.progress !== null) await sql.query(PROGRESS, [poll.task_id, next.progress])
 }
 

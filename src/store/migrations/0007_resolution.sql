@@ -8,5 +8,7 @@ alter table attempt
   add column called_back_at timestamptz,
   -- What found out: callback, client_id, time or operator.
   add column resolved_by text check (resolved_by in ('callback', 'client_id', 'time', 'operator')),
-  add column resolved_note text;
+  add column lookup_note text;
 create index attempt_lookup on attempt (next_lookup_at) where next_lookup_at is not null;
+-- Those that may have been accepted under an ID that nobody knows.
+create index attempt_nameless on attempt (channel_id, submitting_at) where provider_task_id is null and submitting_at is not null;

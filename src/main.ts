@@ -13,6 +13,7 @@ import type { Log } from './journal.ts'
 import { openMetrics } from './metrics.ts'
 import { createCaller } from './providers/call.ts'
 import { createProviders } from './providers/registry.ts'
+import { Callbacks } from './runtime/callbacks.ts'
 import { Engine, type Role } from './runtime/engine.ts'
 import { explainTask } from './runtime/explain.ts'
 import { AssetStore } from './store/assets.ts'
@@ -144,11 +145,16 @@ export function openEngine(options: ServiceOptions) {
   const { db } = store
   const assets = new AssetStore(db, join(config.dataDir, 'assets'))
   const caller = createCaller()
+  const providers = createProviders(caller)
+  const callbacks = new Callbacks(keyring, providers)
+  const { publicUrl } = config
   const engine = new Engine({
     db,
     keyring,
     assets,
-    providers: createProviders(caller),
+    providers,
+    // Without an address at which it is reached from outside, nobody is told to call back.
+    callbackUrl: (attemptId) => (publicUrl === null ? null : `${publicUrl}${callbacks.path(attemptId)}`),
     journal: log,
     roles,
     version: VERSION,
@@ -158,14 +164,14 @@ export function openEngine(options: ServiceOptions) {
     timing: config.timing,
     health: config.health,
   })
-  return { engine, assets, close: () => caller.close() }
+  return { engine, assets, callbacks, close: () => caller.close() }
 }
 
 /** Start the engine, and listen. The schema must be there. */
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, log, store, keyring } = options
   const { db } = store
-  const { engine, assets, close } = openEngine(options)
+  const { engine, assets, callbacks, close } = openEngine(options)
   await engine.start()
   const adminToken = config.adminToken ?? (await keptSecret(config.dataDir, 'admin.token', 'yma_'))
   let draining = false
@@ -184,6 +190,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       sql: db,
       token: adminToken,
       dispatching: engine,
+      desk: engine.desk,
       explainTask: (taskId) => explainTask(db, engine.releases, taskId),
     },
     operation: {
@@ -192,6 +199,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       migrated: async () => (await migrationStatus(db)).pending.length === 0,
       draining: () => draining,
     },
+    callback: (called) => callbacks.take(db, called),
     version: VERSION,
     log,
     servesApi: options.roles.includes('api'),

@@ -11,6 +11,7 @@ import type { AdminDeps } from './admin/deps.ts'
 import { KeyRing } from './auth.ts'
 import { sweepSpool } from './body/spool.ts'
 import { answerBrokenRequest } from './broken-request.ts'
+import { callbackRoutes, type TakeCallback } from './callbacks.ts'
 import { Connections } from './connections.ts'
 import { ErrorAnswers, sendProblem } from './errors.ts'
 import { measureRequests } from './http-metrics.ts'
@@ -26,6 +27,7 @@ export interface ServerDeps {
   readonly public: PublicDeps
   readonly admin: AdminDeps
   readonly operation: OperationDeps
+  readonly callback: TakeCallback
   readonly version: string
   readonly log: Journal
   /** false: a process without the role `api`, which only says how it is. */
@@ -66,6 +68,7 @@ export function buildServer(deps: ServerDeps): FastifyInstance {
   describeApi(app, deps.version)
   app.register(async (scope) => operationRoutes(scope, deps.operation))
   if (deps.servesApi === false) return app
+  app.register(async (scope) => callbackRoutes(scope, deps.callback))
   app.register(async (scope) => publicApi(scope, deps.public), { prefix: '/v1' })
   app.register(async (scope) => adminApi(scope, deps.admin, { errors, routes }), { prefix: '/admin/api' })
   return app

@@ -15,6 +15,7 @@ import { Releases } from '../store/releases.ts'
 import type { Keyring } from '../store/secrets.ts'
 import { Accounts } from './accounts.ts'
 import { cancelTask } from './cancel.ts'
+import { Desk } from './desk.ts'
 import { Dispatcher } from './dispatcher.ts'
 import { admitVideo } from './door.ts'
 import { Granter } from './granter.ts'
@@ -65,6 +66,7 @@ export class Engine implements Dispatching {
   readonly id = uuidv7()
   readonly releases = new Releases()
   readonly settle: Settle
+  readonly desk: Desk
   readonly #options: EngineOptions
   readonly #accounts: Accounts
   readonly #granter: Granter
@@ -119,6 +121,7 @@ export class Engine implements Dispatching {
     this.#poller = new Poller({ ...common, ...results })
     this.#reconciler = new Reconciler({ ...common, releases: this.releases, retainDays: this.#retainDays })
     this.#resolver = new Resolver({ ...common, timing: this.#timing })
+    this.desk = new Desk({ ...common, resolver: this.#resolver })
     this.#dispatch = this.#dispatcher()
     this.#dispatchLoop = this.#loop('dispatcher', options.scanMs ?? SCAN_MS, this.#dispatch)
   }

@@ -9,7 +9,8 @@ import { Registry } from 'prom-client'
 import { LinkSigner } from '../../src/api/public/links.ts'
 import { storedModels } from '../../src/api/public/ports.ts'
 import { buildServer, type ServerDeps } from '../../src/api/server.ts'
-import type { Engine } from '../../src/runtime/engine.ts'
+import { Callbacks } from '../../src/runtime/callbacks.ts'
+import type { Engine, EngineOptions } from '../../src/runtime/engine.ts'
 import type { Dispatching } from '../../src/runtime/service.ts'
 import { createCustomer, createKey } from '../../src/store/accounts.ts'
 import { rowsOf, type System, type SystemOptions, startSystem } from '../system/kit.ts'
@@ -20,6 +21,7 @@ export const ADMIN_TOKEN = 'yma_for-tests-only-0123456789'
 export interface ApiOptions extends SystemOptions {
   /** Whether the engine's loops run. */
   readonly running: boolean
+  readonly engine?: Partial<EngineOptions>
   readonly public?: Partial<ServerDeps['public']>
   readonly admin?: Partial<ServerDeps['admin']>
   readonly operation?: Partial<ServerDeps['operation']>
@@ -34,6 +36,8 @@ export interface Api {
   readonly key: string
   readonly otherKey: string
   readonly spool: string
+  /** Where a provider would call back about that attempt. */
+  callbackPath(attemptId: string): string
   client(options?: ClientOptions): OpenAI
   fetch(path: string, init?: RequestInit & { readonly key?: string | null }): Promise<Response>
   stop(): Promise<void>
@@ -45,7 +49,13 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const key = await createKey(db, { customerId: 'acme', name: 'test' })
   await createCustomer(db, { id: 'other', name: 'Other', groups: ['default'] })
   const otherKey = await createKey(db, { customerId: 'other', name: 'test' })
-  const engine = system.engine({ scanMs: 50 })
+  const callbacks = new Callbacks(system.keyring, system.providers)
+  let url = ''
+  const engine = system.engine({
+    scanMs: 50,
+    callbackUrl: (attemptId) => (url === '' ? null : `${url}${callbacks.path(attemptId)}`),
+    ...options.engine,
+  })
   if (options.running) await engine.start()
   const spool = join(system.dir, 'spool')
   const app = buildServer({
@@ -64,6 +74,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       sql: db,
       token: ADMIN_TOKEN,
       dispatching: engine,
+      desk: engine.desk,
       explainTask: async () => undefined,
       ...options.admin,
     },
@@ -74,15 +85,17 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       draining: () => false,
       ...options.operation,
     },
+    callback: (called) => callbacks.take(db, called),
     version: 'test',
     log: { note: () => {}, fault: (event, error) => system.faults.push({ event, error }) },
   })
-  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  url = await app.listen({ host: '127.0.0.1', port: 0 })
   return {
     system,
     engine,
     app,
     url,
+    callbackPath: (attemptId) => callbacks.path(attemptId),
     key: key.key,
     otherKey: otherKey.key,
     spool,

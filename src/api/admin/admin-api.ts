@@ -3,6 +3,7 @@
  * family is a function here that takes the same two arguments.
  */
 import type { FastifyInstance } from 'fastify'
+import { parseJsonObject } from '../body/json.ts'
 import type { ErrorAnswers } from '../errors.ts'
 import type { RouteTable } from '../route-table.ts'
 import { sendAdminProblem } from './admin-problem.ts'
@@ -11,8 +12,12 @@ import { alertRoutes } from './alerts.ts'
 import type { AdminDeps } from './deps.ts'
 import { levelRoutes } from './levels.ts'
 import { taskRoutes } from './tasks.ts'
+import { uncertainRoutes } from './uncertain.ts'
 
-const FAMILIES = [taskRoutes, alertRoutes, levelRoutes]
+const FAMILIES = [taskRoutes, alertRoutes, levelRoutes, uncertainRoutes]
+
+/** Operators say little at once. */
+const LARGEST_BODY = 64 * 1024
 
 export interface Shared {
   readonly errors: ErrorAnswers
@@ -21,6 +26,12 @@ export interface Shared {
 
 export function adminApi(app: FastifyInstance, deps: AdminDeps, { errors, routes }: Shared): void {
   const token = new AdminToken(deps.token)
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer', bodyLimit: LARGEST_BODY },
+    async (_request: unknown, body: Buffer) => parseJsonObject(body),
+  )
   app.setErrorHandler((error, request, reply) =>
     sendAdminProblem(errors.problem(error, request), request, reply),
   )

@@ -1,4 +1,5 @@
 /** What the admin routes are given by the composition root. */
+import type { Desk } from '../../runtime/desk.ts'
 import type { Dispatching } from '../../runtime/service.ts'
 import type { Sql } from '../../store/database.ts'
 
@@ -6,6 +7,7 @@ export interface AdminDeps {
   readonly sql: Sql
   readonly token: string
   readonly dispatching: Pick<Dispatching, 'cancelTask'>
+  readonly desk: Pick<Desk, 'list' | 'look' | 'decide'>
   /** Task, rounds, attempts and cost in words (ORD-16), as JSON; undefined where there is no such task. */
   readonly explainTask: (taskId: string) => Promise<object | null | undefined>
 }

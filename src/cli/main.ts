@@ -24,6 +24,7 @@ import * as serve from './serve.ts'
 import * as simulator from './simulator.ts'
 import * as supply from './supply.ts'
 import * as task from './task.ts'
+import * as uncertain from './uncertain.ts'
 import * as usage from './usage.ts'
 
 class Ended extends Error {
@@ -91,6 +92,7 @@ function buildProgram(): Command {
   serve.register(program, context, settings)
   migrateCommand.register(program, context, settings)
   task.register(program, context, settings)
+  uncertain.register(program, context, settings)
   for (const command of [
     decide,
     explain,

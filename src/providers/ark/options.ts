@@ -14,6 +14,11 @@ export const ArkOptionsSchema = z.strictObject({
   response_format: z.enum(['b64_json', 'url']).default('b64_json'),
   /** Codes whose 5xx this provider is known to give only for what it did not accept (UNK-7). */
   refusals_5xx: z.array(z.string()).default([]),
+  /**
+   * Nobody else makes tasks with this account: then a lost submission may be found again by time and parameters alone
+   * (UNK-9), since Ark's list does not tell the prompt.
+   */
+  sole_user: z.boolean().default(false),
 })
 
 export type ArkOptions = z.infer<typeof ArkOptionsSchema>

@@ -54,6 +54,10 @@ describe('a job that fits', () => {
     expect(fits(SUSPECT, { ...JOB, ...other })).toBe(false)
   })
 
+  it('UNK-9: a ratio that was left to the provider fits any', () => {
+    expect(fits({ ...SUSPECT, aspectRatio: 'adaptive' }, { ...JOB, aspectRatio: '21:9' })).toBe(true)
+  })
+
   it.each([SENT - 60_000, SENT + 120_000])('UNK-9: clocks may differ by a minute (%d)', (createdAtMs) => {
     expect(fits(SUSPECT, { ...JOB, createdAtMs })).toBe(true)
   })

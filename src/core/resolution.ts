@@ -126,11 +126,13 @@ export function fits(suspect: Suspect, job: FoundJob): boolean {
     agrees(job.upstreamModel, suspect.upstreamModel) &&
     agrees(job.durationSeconds, suspect.durationSeconds) &&
     agrees(job.resolution, suspect.resolution) &&
-    agrees(job.aspectRatio, suspect.aspectRatio) &&
+    (LEFT_TO_THE_PROVIDER.has(suspect.aspectRatio) || agrees(job.aspectRatio, suspect.aspectRatio)) &&
     agrees(job.prompt, suspect.prompt) &&
     (job.createdAtMs === null || isWithin(job.createdAtMs, suspect))
   )
 }
+
+const LEFT_TO_THE_PROVIDER: ReadonlySet<string> = new Set(['adaptive', 'auto'])
 
 function agrees<T>(told: T | null, expected: T): boolean {
   return told === null || told === expected

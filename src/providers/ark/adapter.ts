@@ -6,6 +6,7 @@ import { isSuccess, readFault } from '../proof.ts'
 import { openResult } from '../result.ts'
 import { optionProblems, readCall, targetOf } from '../target.ts'
 import { generateImage } from './images.ts'
+import { arkLookup, taskIdInCallback } from './lookup.ts'
 import { ArkOptionsSchema } from './options.ts'
 import { cancel, poll, readingOf, submitVideo } from './video.ts'
 import { isTaskList } from './wire.ts'
@@ -19,6 +20,8 @@ export function createArkAdapter(caller: Caller): ProviderAdapter {
     poll: (account, providerTaskId, limits) => poll(caller, account, providerTaskId, limits),
     cancel: (account, providerTaskId, limits) => cancel(caller, account, providerTaskId, limits),
     download: (account, location, limits) => download(caller, account, location, limits),
+    lookup: arkLookup(caller),
+    taskIdInCallback,
     ping: (account, limits) => ping(caller, account, limits),
   }
 }

@@ -8,6 +8,7 @@ import { parseObject } from '../json.ts'
 import { isSuccess, readFault } from '../proof.ts'
 import { optionProblems, readCall, targetOf } from '../target.ts'
 import { generateImage } from './images.ts'
+import { openAiLookup, taskIdInCallback } from './lookup.ts'
 import { OpenAiOptionsSchema } from './options.ts'
 import { cancel, download, poll, readingOf, submitVideo } from './video.ts'
 import { isModelList } from './wire.ts'
@@ -21,6 +22,8 @@ export function createOpenAiAdapter(caller: Caller): ProviderAdapter {
     poll: (account, providerTaskId, limits) => poll(caller, account, providerTaskId, limits),
     cancel: (account, providerTaskId, limits) => cancel(caller, account, providerTaskId, limits),
     download: (account, location, limits) => download(caller, account, location, limits),
+    lookup: openAiLookup(caller),
+    taskIdInCallback,
     ping: (account, limits) => ping(caller, account, limits),
   }
 }

@@ -33,3 +33,14 @@ export function sizeOf(frame: Frame, own: Readonly<Record<string, string>>): str
   const long = 2 * Math.round((short * Math.max(wide, high)) / Math.min(wide, high) / 2)
   return wide >= high ? `${long}x${short}` : `${short}x${long}`
 }
+
+const RATIOS = ['16:9', '9:16', '4:3', '3:4', '1:1', '21:9', '9:21']
+
+/** `1280x720` → 720p and 16:9; null where no frame of ours has that size, or more than one. */
+export function frameOf(size: string): Frame | null {
+  const frames = [...SHORT_SIDES.keys()].flatMap((resolution) =>
+    RATIOS.map((aspectRatio) => ({ resolution, aspectRatio })),
+  )
+  const fitting = frames.filter((frame) => sizeOf(frame, {}) === size)
+  return fitting.length === 1 ? (fitting[0] ?? null) : null
+}

@@ -46,10 +46,15 @@ export function register(program: Command, context: CliContext, readSettings: ()
     .command('not-accepted')
     .description('the provider never took it: the task may try again, at another supply where one is free')
     .argument('<attempt>', 'UUID of the attempt')
+    .option('--unconfirmed', 'though the account has jobs that might be this attempt’s')
     .option('--by <name>', 'who says so')
     .option('--note <text>', 'how it is known')
     .action((id: string, flags: Flags) =>
-      decide(context, readSettings(), { id, decision: { outcome: 'not_accepted' }, flags }),
+      decide(context, readSettings(), {
+        id,
+        decision: { outcome: 'not_accepted', unconfirmed: flags.unconfirmed ?? false },
+        flags,
+      }),
     )
 }
 

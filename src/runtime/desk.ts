@@ -25,14 +25,11 @@ export interface DeskPorts {
   readonly resolver: Resolver
 }
 
-export type Decision =
-  | {
-      readonly outcome: 'accepted'
-      readonly providerTaskId: string
-      /** The provider cannot be asked about it, and the operator answers for it. */
-      readonly unconfirmed: boolean
-    }
+/** `unconfirmed`: the provider does not confirm it, and the operator answers for it. */
+export type Decision = { readonly unconfirmed: boolean } & (
+  | { readonly outcome: 'accepted'; readonly providerTaskId: string }
   | { readonly outcome: 'not_accepted' }
+)
 
 export type DeskAnswer =
   /** `state`: of the task, now. */
@@ -74,7 +71,7 @@ export class Desk {
     const found = { resolver: 'operator', note: [by.name, by.note].filter(Boolean).join(': ') } as const
     return decision.outcome === 'accepted'
       ? this.#accepted(lost, decision, found)
-      : this.#notAccepted(lost, found)
+      : this.#notAccepted(lost, decision, found)
   }
 
   async #accepted(
@@ -113,13 +110,24 @@ export class Desk {
   }
 
   /** Refused where the account shows a job that is, or may be, this attempt's: a second submission would be paid twice. */
-  async #notAccepted(lost: LostRow, found: { resolver: 'operator'; note: string }): Promise<DeskAnswer> {
+  async #notAccepted(
+    lost: LostRow,
+    { unconfirmed }: Decision,
+    found: { resolver: 'operator'; note: string },
+  ): Promise<DeskAnswer> {
     const { finding, jobs } = await this.#ports.resolver.look(lost)
     if (finding.kind === 'accepted')
       return refused(
         `the account has job ${finding.providerTaskId} of this attempt; resolve it as accepted`,
         jobs,
       )
+    if (jobs.length > 0 && !unconfirmed) {
+      const ids = jobs.map((job) => job.providerTaskId).join(', ')
+      return refused(
+        `the account has jobs that may be this attempt’s (${ids}); look at them, and add unconfirmed`,
+        jobs,
+      )
+    }
     return this.#settle(lost, 'not_accepted', {
       kind: 'refused',
       fault: NOT_ACCEPTED,

@@ -10,6 +10,7 @@ import {
   byTime,
   type Finding,
   type FoundJob,
+  fits,
   type Known,
   type Suspect,
 } from '../core/resolution.ts'
@@ -43,7 +44,7 @@ export interface ResolverPorts {
 /** What one look brought to light. */
 export interface Look {
   readonly finding: Finding
-  /** Every job that the account showed, for the operator's eye. */
+  /** Jobs of the account that may be this attempt's, as far as it tells: nobody else has them, and nothing contradicts. */
   readonly jobs: readonly FoundJob[]
 }
 
@@ -144,7 +145,7 @@ interface SearchPorts extends ResolverPorts {
 /** One attempt's search, in the order of UNK-9: the first proof ends it. */
 class Search {
   readonly #ports: SearchPorts
-  readonly #jobs: FoundJob[] = []
+  readonly #possible = new Map<string, FoundJob>()
 
   constructor(ports: SearchPorts) {
     this.#ports = ports
@@ -155,10 +156,14 @@ class Search {
     for (const way of [() => this.#byHint(), () => this.#byClientId(), () => this.#byTime()]) {
       const finding = await way()
       if (finding === null) continue
-      if (finding.kind !== 'open') return { finding, jobs: this.#jobs }
+      if (finding.kind !== 'open') return this.#look(finding)
       whys.push(finding.why)
     }
-    return { finding: open(whys.join('; ') || 'its provider cannot be asked'), jobs: this.#jobs }
+    return this.#look(open(whys.join('; ') || 'its provider cannot be asked'))
+  }
+
+  #look(finding: Finding): Look {
+    return { finding, jobs: [...this.#possible.values()] }
   }
 
   async #byHint(): Promise<Finding | null> {
@@ -208,11 +213,12 @@ class Search {
 
   /** Read after the jobs were listed, so that whoever made one of them is among them. */
   async #known(jobs: readonly FoundJob[]): Promise<Known> {
-    const { db, lost, timing } = this.#ports
-    this.#jobs.push(...jobs)
+    const { db, lost, timing, suspect } = this.#ports
     const ids = jobs.map((job) => job.providerTaskId)
     const taken = await takenJobs(db, lost.channel_id, { jobs: ids, attemptId: lost.id })
     const rivals = await rivalsOf(db, lost)
+    for (const job of jobs)
+      if (!taken.has(job.providerTaskId) && fits(suspect, job)) this.#possible.set(job.providerTaskId, job)
     return { taken, rivals: rivals.map((rival) => suspectOf(rival, timing)) }
   }
 }

@@ -8,12 +8,15 @@ import { jsonView } from './json-view.ts'
 
 const query = z.object({ limit: z.coerce.number().pipe(z.int().min(1).max(1000)).default(200) })
 const params = z.object({ id: z.uuid() })
-const operator = { by: z.string().min(1).max(100), note: z.string().max(300).optional() }
+const operator = {
+  unconfirmed: z.boolean().default(false),
+  by: z.string().min(1).max(100),
+  note: z.string().max(300).optional(),
+}
 const decision = z.discriminatedUnion('outcome', [
   z.strictObject({
     outcome: z.literal('accepted'),
     provider_task_id: z.string().regex(/^[\x21-\x7e]{1,200}$/, 'must be 1 to 200 visible characters'),
-    unconfirmed: z.boolean().default(false),
     ...operator,
   }),
   z.strictObject({ outcome: z.literal('not_accepted'), ...operator }),
@@ -40,10 +43,14 @@ export function uncertainRoutes(app: FastifyInstance, { desk }: AdminDeps): void
 }
 
 function decisionOf(
-  said: { outcome: 'accepted'; provider_task_id: string; unconfirmed: boolean } | { outcome: 'not_accepted' },
+  said: { unconfirmed: boolean } & (
+    | { outcome: 'accepted'; provider_task_id: string }
+    | { outcome: 'not_accepted' }
+  ),
 ): Decision {
-  if (said.outcome === 'not_accepted') return { outcome: 'not_accepted' }
-  return { outcome: 'accepted', providerTaskId: said.provider_task_id, unconfirmed: said.unconfirmed }
+  const { unconfirmed } = said
+  if (said.outcome === 'not_accepted') return { outcome: 'not_accepted', unconfirmed }
+  return { outcome: 'accepted', providerTaskId: said.provider_task_id, unconfirmed }
 }
 
 function answer(said: DeskAnswer): object {

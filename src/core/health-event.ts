@@ -41,6 +41,8 @@ export type Ignored =
   | 'level_disabled'
   | 'same_failure'
   | 'not_of_this_level'
+  /** Most channels are out of reach: the fault is suspected to be ours (HLT-16). */
+  | 'own_network'
   | 'not_due'
   | 'not_disabled'
   | 'already_disabled'

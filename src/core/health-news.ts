@@ -7,8 +7,11 @@ import type { LevelKind } from './health-row.ts'
 import type { Fault } from './outcome.ts'
 import type { Instant } from './time.ts'
 
-/** `persistent`: does not heal by itself, and opens at once. `connection`, `bare_403`: two in a row open a channel. */
-export type FailureCause = 'ordinary' | 'connection' | 'bare_403' | 'persistent'
+/**
+ * `persistent`: does not heal by itself, and opens at once. `escalated`: the same error on several supplies, which opens
+ * their channel at once (HLT-16). `connection`, `bare_403`: two in a row open a channel.
+ */
+export type FailureCause = 'ordinary' | 'connection' | 'bare_403' | 'persistent' | 'escalated'
 
 interface Explained {
   readonly code: string
@@ -95,6 +98,12 @@ function newsOfFault(fault: Fault, of: OfAnAttempt): HealthNews {
   if (fault.category === 'unknown' && fault.certainty === 'unknown')
     return { ...of, ...explained, kind: 'uncertain' }
   return { ...of, ...explained, kind: 'failed', cause: causeOf(fault) }
+}
+
+/** HLT-16: the channel's share of what its supplies failed by. */
+export function escalated(fault: Pick<Fault, 'code' | 'fingerprint'>, of: OfAnAttempt): HealthNews {
+  const { code, fingerprint } = fault
+  return { epoch: of.epoch, calledAt: of.calledAt, code, fingerprint, kind: 'failed', cause: 'escalated' }
 }
 
 function newsOfPoll(poll: Extract<Happening, { kind: 'no_answer' }>): HealthNews | null {

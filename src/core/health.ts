@@ -72,6 +72,11 @@ export function applyNews(
   return applyLive({ kind, row, now, settings }, news)
 }
 
+/** HLT-16: news of a channel that our own network is suspected to have made: written down, and nothing else. */
+export function setAside(row: HealthRow, news: HealthNews): Step {
+  return ignore(row, news, 'own_network')
+}
+
 /** A channel's success is an acceptance, a supply's a result (HLT-15); only a channel is judged by polls (HLT-10). */
 function concerns(kind: LevelKind, news: HealthNews): boolean {
   if (news.kind === 'finished') return kind === 'supply'
@@ -160,7 +165,7 @@ function isRestored(counters: Counters, at: Moment<LiveRow>): boolean {
 function fail(at: Moment<LiveRow>, before: LiveRow, news: FailureNews | CapacityNews): Step {
   const cause = causeOf(news)
   const inRecovery = at.row.state === 'probing' || at.row.state === 'recovering'
-  if (!inRecovery && cause !== 'persistent' && isSameFailure(at, news))
+  if (!inRecovery && !OPENS_AT_ONCE.has(cause) && isSameFailure(at, news))
     return ignore(before, news, 'same_failure')
   const counters = countFailure(at, news)
   const row: LiveRow = { ...at.row, counters }
@@ -171,6 +176,8 @@ function fail(at: Moment<LiveRow>, before: LiveRow, news: FailureNews | Capacity
     return move(before, stand(row, { state: 'degraded' }), 'degraded', news)
   return move(before, row, 'failure_counted', news)
 }
+
+const OPENS_AT_ONCE: ReadonlySet<FailureCause> = new Set(['persistent', 'escalated'])
 
 function causeOf(news: FailureNews | CapacityNews): FailureCause {
   return news.kind === 'capacity' || news.kind === 'uncertain' ? 'ordinary' : news.cause
@@ -199,7 +206,7 @@ function countFailure(at: Moment<LiveRow>, news: FailureNews | CapacityNews): Co
 
 function opens(counters: Counters, at: Moment<LiveRow>, cause: FailureCause): boolean {
   const { settings } = at
-  if (cause === 'persistent') return true
+  if (OPENS_AT_ONCE.has(cause)) return true
   if (at.kind === 'channel' && counters.consecutiveDirect >= settings.openAfterDirect) return true
   if (counters.consecutiveFailures >= settings.openAfter) return true
   const share = windowShare(counters, at.now, settings)

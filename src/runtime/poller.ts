@@ -3,7 +3,7 @@
  * claimed for a while; what a poller that has lost its claim brings is refused by the fence.
  */
 import { createHash } from 'node:crypto'
-import { newsFor } from '../core/health-news.ts'
+import { type Happening, newsFor } from '../core/health-news.ts'
 import type { HealthSettings } from '../core/health-row.ts'
 import type { Fault } from '../core/outcome.ts'
 import { pollDelayMs } from '../core/retry.ts'
@@ -19,12 +19,12 @@ import {
   releasePolls,
 } from '../store/attempts.ts'
 import type { Database } from '../store/database.ts'
-import { applyLevelNews } from '../store/health.ts'
+import { noteReached } from '../store/escalation.ts'
 import { withPartition } from '../store/partitions.ts'
 import type { Accounts } from './accounts.ts'
-import { tellHealth } from './health-alerts.ts'
 import type { Journal } from './journal.ts'
 import type { Settle } from './settle.ts'
+import { tellLevels } from './tell-levels.ts'
 
 export interface PollerPorts {
   readonly db: Database
@@ -91,6 +91,8 @@ export class Poller {
     if (!adapter?.poll) throw new Error(`provider ${poll.provider} cannot be polled`)
     const account = await this.#ports.accounts.open(poll)
     const reply = await adapter.poll(account, poll.provider_task_id, { timeoutMs: POLL_TIMEOUT_MS })
+    if (poll.poll_failures > 0 && reply.kind !== 'no_answer')
+      await noteReached(this.#ports.db, poll.channel_id)
     await this.#react({ poll, adapter, account }, reply)
   }
 
@@ -163,24 +165,25 @@ export class Poller {
     const failures = poll.poll_failures + 1
     const happening = { kind: 'no_answer', fault, inARow: failures } as const
     const news = newsFor('channel', happening, { epoch: 0, calledAt: poll.accepted_at })
-    // A refusal of a key that has been rotated out says nothing of the account as it is called now.
-    const rotated = news?.kind === 'refused_poll' && poll.credential_id !== poll.present_credential_id
-    if (news && !rotated) {
-      const told = { level: 'channel', id: poll.channel_id, attemptId: poll.id, news } as const
-      await withPartition(this.#ports.db, () =>
-        this.#ports.db.transaction(
-          async (tx) => {
-            const steps = await applyLevelNews(tx, [told], this.#ports.health)
-            await tellHealth(
-              tx,
-              steps.map(({ step }) => ({ level: 'channel', id: poll.channel_id, step })),
-            )
-          },
-          { retry: true },
-        ),
-      )
-    }
+    if (news || fault.connection) await this.#tell(poll, happening, news?.kind === 'refused_poll')
     await this.#later(poll, { failures, progress: null })
+  }
+
+  async #tell(poll: DuePoll, happening: Happening, isRefused: boolean): Promise<void> {
+    const { db, health: settings } = this.#ports
+    const teller = {
+      attemptId: poll.id,
+      channelId: poll.channel_id,
+      supplyId: poll.supply_id,
+      channelEpoch: 0n,
+      supplyEpoch: 0n,
+      calledAt: poll.accepted_at,
+    }
+    // A refusal of a key that has been rotated out says nothing of the account as it is called now.
+    const counts = !(isRefused && poll.credential_id !== poll.present_credential_id)
+    await withPartition(db, () =>
+      db.transaction((tx) => tellLevels(tx, teller, { happening, settings, counts }), { retry: true }),
+    )
   }
 
   /** A success needs its artefact: the result is stored before the task is said to have succeeded. */

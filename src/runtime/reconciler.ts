@@ -9,6 +9,7 @@ import { raiseAlerts } from '../store/alerts.ts'
 import type { AssetStore } from '../store/assets.ts'
 import { freePollsOfTheDead, type Overdue, overdueAttempts } from '../store/attempts.ts'
 import type { Database } from '../store/database.ts'
+import { resolveOwnNetwork } from '../store/escalation.ts'
 import { changeHealth } from '../store/health.ts'
 import { maintainPartitions, withPartition } from '../store/partitions.ts'
 import type { Releases } from '../store/releases.ts'
@@ -54,6 +55,7 @@ export class Reconciler {
     await this.#step('overdue', () => this.#overdue())
     await this.#step('cooldowns', () => this.#cooldowns())
     await this.#step('images', () => this.#images())
+    await this.#step('network', () => resolveOwnNetwork(this.#ports.db))
     if (monotonicMs < this.#upkeepAt) return
     this.#upkeepAt = monotonicMs + UPKEEP_INTERVAL_MS
     await this.#step('partitions', () => this.#partitions())

@@ -8,7 +8,7 @@
  */
 import type { AttemptState } from '../core/attempt.ts'
 import type { FactsJson, Release } from '../core/frozen.ts'
-import { type Happening, newsFor } from '../core/health-news.ts'
+import type { Happening } from '../core/health-news.ts'
 import type { HealthSettings } from '../core/health-row.ts'
 import type { Fault } from '../core/outcome.ts'
 import { raiseAlerts } from '../store/alerts.ts'
@@ -21,7 +21,6 @@ import {
   type TaskRow,
 } from '../store/attempts.ts'
 import type { Database, Sql } from '../store/database.ts'
-import { applyLevelNews, type LevelNews } from '../store/health.ts'
 import { anySupplyFree } from '../store/levels.ts'
 import { withPartition } from '../store/partitions.ts'
 import type { Releases } from '../store/releases.ts'
@@ -29,7 +28,6 @@ import { markResolved, mayTakeJob } from '../store/resolution.ts'
 import { pastAttempts } from '../store/tasks.ts'
 import { backToQueue, endTask, recordOrphan, recountCost, storeOutputs } from '../store/usage.ts'
 import { attemptAlerts, doubtAlerts, refusalAlerts } from './attempt-alerts.ts'
-import { tellHealth } from './health-alerts.ts'
 import type { Journal } from './journal.ts'
 import { laneDigest } from './lane.ts'
 import {
@@ -44,6 +42,7 @@ import {
   type Settled,
   succeededTask,
 } from './settlement.ts'
+import { tellLevels } from './tell-levels.ts'
 import type { Timing } from './timing.ts'
 
 export interface SettlePorts {
@@ -194,6 +193,7 @@ export class Settle {
       providerCode: fault?.providerCode ?? null,
       httpStatus: fault?.httpStatus ?? null,
       requestId: outcome?.requestId ?? null,
+      fingerprint: fault?.fingerprint ?? null,
     })
     await this.#tell(at, happening)
     await raiseAlerts(at.tx, await doubtAlerts(at.tx, at.attempt))
@@ -344,19 +344,15 @@ export class Settle {
 
   async #tell(at: Locked, happening: Happening): Promise<void> {
     const { attempt } = at
-    const calledAt = attempt.submitting_at ?? attempt.created_at
-    const news: LevelNews[] = []
-    for (const level of ['channel', 'supply'] as const) {
-      const epoch = Number(level === 'channel' ? attempt.channel_epoch : attempt.supply_epoch)
-      const told = newsFor(level, happening, { epoch, calledAt })
-      const id = level === 'channel' ? attempt.channel_id : attempt.supply_id
-      if (told) news.push({ level, id, attemptId: attempt.id, news: told })
+    const told = {
+      attemptId: attempt.id,
+      channelId: attempt.channel_id,
+      supplyId: attempt.supply_id,
+      channelEpoch: attempt.channel_epoch,
+      supplyEpoch: attempt.supply_epoch,
+      calledAt: attempt.submitting_at ?? attempt.created_at,
     }
-    const steps = await applyLevelNews(at.tx, news, this.#ports.health)
-    await tellHealth(
-      at.tx,
-      steps.map(({ told, step }) => ({ level: told.level, id: told.id, step })),
-    )
+    await tellLevels(at.tx, told, { happening, settings: this.#ports.health })
   }
 }
 
@@ -398,6 +394,7 @@ function abandoned(message: string) {
     requestId: null,
     cost: 0n,
     reported: null,
+    fingerprint: null,
   }
 }
 

@@ -101,6 +101,7 @@ export function ended(
     cost: costOfFailure(attempt, terms.billed),
     // What the provider says of it is kept beside our own figure.
     reported: typeof terms.billed === 'boolean' ? { billed: terms.billed } : null,
+    fingerprint: fault.fingerprint,
   }
 }
 
@@ -131,6 +132,7 @@ export function endedWell(attempt: AttemptRow, delivery: Delivery): AttemptEnd {
     requestId: delivery.requestId,
     cost: costOfAttempt({ kind: 'delivered', delivered, asked }, terms),
     reported: delivery.reported,
+    fingerprint: null,
   }
 }
 

@@ -190,7 +190,8 @@ const UNCERTAIN = {
       retryable = false, may_change_supply = false, error_code = $4, error_message = $5, provider_code = $6, http_status = $7,
       provider_request_id = coalesce($8, provider_request_id),
       next_lookup_at = case when kind = 'video'
-        then clock_timestamp() + make_interval(secs => case when hinted_task_id is null then $9::float8 else 0 end) end
+        then clock_timestamp() + make_interval(secs => case when hinted_task_id is null then $9::float8 else 0 end) end,
+      fingerprint = $10
     where id = $1 and fence = $2 and state = 'submitting'`,
 }
 
@@ -198,6 +199,8 @@ export interface Doubt {
   readonly deadlineSeconds: number
   /** Until it is first looked for (UNK-9); at once where a callback has named a job already. */
   readonly lookupSeconds: number
+  /** Of its cause; null where our own process died. */
+  readonly fingerprint: string | null
   readonly code: string
   readonly message: string
   readonly providerCode: string | null
@@ -221,6 +224,7 @@ export async function markUncertain(
     doubt.httpStatus,
     doubt.requestId,
     doubt.lookupSeconds,
+    doubt.fingerprint,
   ]
   return (await tx.query(UNCERTAIN, values)).rowCount === 1
 }
@@ -238,6 +242,8 @@ export interface AttemptEnd {
   readonly requestId: string | null
   readonly cost: bigint
   readonly reported: object | null
+  /** Of its failure (HLT-16). */
+  readonly fingerprint: string | null
 }
 
 const END = {
@@ -248,7 +254,7 @@ const END = {
       number = case when $2 = 'abandoned' then null else number end,
       submitting_at = case when $2 = 'abandoned' then null else submitting_at end,
       category = $3, scope = $4, retryable = $5, may_change_supply = $6, error_code = $7, error_message = $8, provider_code = $9,
-      http_status = $10, provider_request_id = coalesce($11, provider_request_id), cost_micros = $12, reported = $13
+      http_status = $10, provider_request_id = coalesce($11, provider_request_id), cost_micros = $12, reported = $13, fingerprint = coalesce($14, fingerprint)
     where id = $1 and ended_at is null`,
 }
 
@@ -273,6 +279,7 @@ export async function endAttempt(tx: Sql, id: string, end: AttemptEnd): Promise<
     end.requestId,
     end.cost,
     end.reported === null ? null : JSON.stringify(end.reported),
+    end.fingerprint,
   ])
   if (rowCount !== 1) throw new Error(`attempt ${id} had ended already`)
   await tx.query(RELEASE_LEASE, [id, end.state])

@@ -4,7 +4,7 @@
  */
 
 import type { HealthState } from '../core/catalog.ts'
-import { applyNews, healthFromColumns, healthToColumns, type Step } from '../core/health.ts'
+import { applyNews, healthFromColumns, healthToColumns, type Step, setAside } from '../core/health.ts'
 import { type HealthNews, mayGive, type NewsKind } from '../core/health-news.ts'
 import type { HealthRow, HealthSettings, LevelKind } from '../core/health-row.ts'
 import type { Sql } from './database.ts'
@@ -15,6 +15,8 @@ export interface LevelNews {
   readonly id: string
   readonly attemptId: string | null
   readonly news: HealthNews
+  /** HLT-16: our own network is suspected; the news is written down and does not count. */
+  readonly aside?: boolean
 }
 
 interface HealthDbRow {
@@ -132,7 +134,7 @@ export async function applyLevelNews(
     if (!(await firstTime(tx, told))) continue
     const level = { kind: told.level, id: told.id, attemptId: told.attemptId }
     const step = await changeHealth(tx, level, (row, now) =>
-      applyNews(told.level, row, told.news, now, settings),
+      told.aside ? setAside(row, told.news) : applyNews(told.level, row, told.news, now, settings),
     )
     steps.push({ told, step })
   }

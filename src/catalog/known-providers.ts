@@ -3,5 +3,6 @@ import type { Media } from '../core/request.ts'
 
 export const KNOWN_PROVIDERS: Readonly<Record<string, readonly Media[]>> = {
   ark: ['video', 'image'],
+  kling: ['video'],
   openai: ['video', 'image'],
 }

@@ -157,6 +157,16 @@ describe('by time and parameters', () => {
     expect(byTime(SUSPECT, jobs, what)).toMatchObject({ kind: 'open' })
   })
 
+  it('UNK-9: a job with our own ID in it needs no other sign', () => {
+    const job = { ...UNTOLD, clientId: 'a1' }
+    expect(
+      byTime(SUSPECT, list(job, { ...UNTOLD, providerTaskId: 'x' }), known({ rivals: [rival()] })),
+    ).toMatchObject({
+      kind: 'accepted',
+      providerTaskId: 'job-1',
+    })
+  })
+
   it('UNK-9: a rival that could not have made it does not matter', () => {
     const rivals = [rival({ durationSeconds: 10 }), rival({ from: SENT + 600_000, until: SENT + 660_000 })]
     expect(byTime(SUSPECT, list(JOB), known({ rivals }))).toMatchObject({ kind: 'accepted' })

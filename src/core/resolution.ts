@@ -102,20 +102,21 @@ export function byTime(
 ): Finding {
   if (!listed.complete) return { kind: 'open', why: 'the account’s list was too long to be read to its end' }
   const fitting = listed.jobs.filter(
-    (job) => isTold(job) && fits(suspect, job) && !known.taken.has(job.providerTaskId),
+    (job) => isTold(job, suspect) && fits(suspect, job) && !known.taken.has(job.providerTaskId),
   )
   const [job] = fitting
   if (job === undefined) return { kind: 'open', why: 'no job of that time fits, which proves nothing' }
   if (fitting.length > 1) return { kind: 'open', why: `${fitting.length} jobs of that time fit` }
   const rival = known.rivals.find((other) => fits(other, job))
   if (rival) return { kind: 'open', why: `job ${job.providerTaskId} fits attempt ${rival.attemptId} as well` }
-  if (job.prompt === null && !known.soleUser)
+  if (job.clientId === null && job.prompt === null && !known.soleUser)
     return { kind: 'open', why: `job ${job.providerTaskId} fits, but the list does not tell whose it is` }
   return { kind: 'accepted', providerTaskId: job.providerTaskId, by: 'time' }
 }
 
 /** A job whose time, model and duration nobody tells is no job found by time and parameters. */
-function isTold(job: FoundJob): boolean {
+function isTold(job: FoundJob, suspect: Suspect): boolean {
+  if (job.clientId === suspect.attemptId) return true
   return job.createdAtMs !== null && job.upstreamModel !== null && job.durationSeconds !== null
 }
 

@@ -89,18 +89,25 @@ export function createCall(account: Account, target: Target<unknown>, create: Cr
   }
 }
 
-/** A call that may be repeated: GET, or the DELETE that cancels. */
+/** A call that may be repeated: GET, the DELETE that cancels, or the POST of a query. */
 export function readCall(
   account: Account,
   target: Target<unknown>,
-  read: { readonly method: 'GET' | 'DELETE'; readonly path: string; readonly timeoutMs: number },
+  read: {
+    readonly method: 'GET' | 'DELETE' | 'POST'
+    readonly path: string
+    readonly timeoutMs: number
+    /** JSON. */
+    readonly body?: Buffer
+  },
 ): Call {
   return {
     channelId: account.channelId,
     method: read.method,
     url: `${target.baseUrl}${read.path}`,
-    headers: target.headers,
-    body: null,
+    headers:
+      read.body === undefined ? target.headers : { ...target.headers, 'content-type': 'application/json' },
+    body: read.body ?? null,
     purpose: 'read',
     timeoutMs: read.timeoutMs,
     secrets: target.secrets,

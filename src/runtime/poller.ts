@@ -48,10 +48,13 @@ const AT_ONCE_PER_CHANNEL = 16
 /** A job whose customer has been told it is over is only watched for its end. */
 const WATCH_SECONDS = 60
 const NOT_FOUND_IN_A_ROW = 3
+/** How often it is written down, at most, that a channel answers (HLT-16). */
+const REACHED_EVERY_MS = 1000
 
 export class Poller {
   readonly #ports: PollerPorts
   readonly #running = new Map<Promise<void>, string>()
+  readonly #reachedAt = new Map<string, number>()
 
   constructor(ports: PollerPorts) {
     this.#ports = ports
@@ -91,9 +94,16 @@ export class Poller {
     if (!adapter?.poll) throw new Error(`provider ${poll.provider} cannot be polled`)
     const account = await this.#ports.accounts.open(poll)
     const reply = await adapter.poll(account, poll.provider_task_id, { timeoutMs: POLL_TIMEOUT_MS })
-    if (poll.poll_failures > 0 && reply.kind !== 'no_answer')
-      await noteReached(this.#ports.db, poll.channel_id)
+    if (reply.kind !== 'no_answer') await this.#reached(poll)
     await this.#react({ poll, adapter, account }, reply)
+  }
+
+  async #reached(poll: DuePoll): Promise<void> {
+    const now = performance.now()
+    const lately = now - (this.#reachedAt.get(poll.channel_id) ?? -Infinity) < REACHED_EVERY_MS
+    if (lately && poll.poll_failures === 0) return
+    this.#reachedAt.set(poll.channel_id, now)
+    await noteReached(this.#ports.db, poll.channel_id)
   }
 
   async #react(at: At, reply: PollReply): Promise<void> {

@@ -4,7 +4,7 @@
  */
 import { afterPing, coolDownOver, type Step } from '../core/health.ts'
 import type { HealthSettings } from '../core/health-row.ts'
-import type { ProviderAdapter } from '../providers/adapter.ts'
+import type { PingReply, ProviderAdapter } from '../providers/adapter.ts'
 import { raiseAlerts } from '../store/alerts.ts'
 import type { AssetStore } from '../store/assets.ts'
 import { freePollsOfTheDead, type Overdue, overdueAttempts } from '../store/attempts.ts'
@@ -24,6 +24,7 @@ import type { Accounts } from './accounts.ts'
 import { tellHealth } from './health-alerts.ts'
 import type { Journal } from './journal.ts'
 import type { Settle } from './settle.ts'
+import { isOwnNetwork } from './tell-levels.ts'
 import { endWaiting } from './waiting-end.ts'
 
 export interface ReconcilerPorts {
@@ -82,26 +83,27 @@ export class Reconciler {
   /** HLT-5, HLT-14: what does not heal by itself is asked for free first, where its adapter can. */
   async #cooldowns(): Promise<void> {
     for (const level of await cooledDownLevels(this.#ports.db)) {
-      const answered = level.pingFirst ? await this.#ping(level) : null
-      await this.#move(level, answered)
+      await this.#move(level, level.pingFirst ? await this.#ping(level) : null)
     }
   }
 
-  async #ping(level: CooledLevel): Promise<boolean | null> {
+  async #ping(level: CooledLevel): Promise<PingReply | null> {
     const ping = this.#ports.providers.get(level.provider)?.ping
     if (!ping || level.credential_id === null) return null
     const account = await this.#ports.accounts.open({ ...level, credential_id: level.credential_id })
-    return (await ping(account, { timeoutMs: PING_TIMEOUT_MS })).ok
+    return ping(account, { timeoutMs: PING_TIMEOUT_MS })
   }
 
-  async #move(level: CooledLevel, answered: boolean | null): Promise<void> {
+  async #move(level: CooledLevel, reply: PingReply | null): Promise<void> {
     const { db, health } = this.#ports
     const which = { kind: level.level, id: level.id, attemptId: null }
     await withPartition(db, () =>
       db.transaction(
         async (tx) => {
+          // HLT-16: that we ourselves are cut off lengthens nobody's cooldown; it is asked again at the next look.
+          if (reply?.fault?.connection && (await isOwnNetwork(tx, level.channel_id))) return
           const step: Step = await changeHealth(tx, which, (row, now) =>
-            answered === null ? coolDownOver(row, now) : afterPing(row, answered, now, health),
+            reply === null ? coolDownOver(row, now) : afterPing(row, reply.ok, now, health),
           )
           await tellHealth(tx, [{ level: level.level, id: level.id, step }])
         },

@@ -77,7 +77,7 @@ async function channelsShare(
 }
 
 /** Note that the channel was out of reach, and judge whether most are: then nothing is opened for it. */
-async function isOwnNetwork(tx: Sql, channelId: string): Promise<boolean> {
+export async function isOwnNetwork(tx: Sql, channelId: string): Promise<boolean> {
   await noteUnreached(tx, channelId)
   const channels = await channelsInReach(tx)
   if (!suspectsOwnNetwork(channels)) return false

@@ -5,7 +5,7 @@
 
 import * as f from './fields.ts'
 
-export type Protocol = 'ark' | 'openai'
+export type Protocol = 'ark' | 'openai' | 'kling'
 
 export type Limits = {
   images?: number
@@ -139,7 +139,7 @@ function readAccount(value: unknown, path: string): Account {
     ])
   })
   return {
-    protocol: f.oneOf('ark', 'openai')(input.protocol, `${path}.protocol`),
+    protocol: f.oneOf('ark', 'openai', 'kling')(input.protocol, `${path}.protocol`),
     account: f.text(input.account, `${path}.account`),
     keys: f.optional(input.keys, `${path}.keys`, f.list(f.text)),
     strict: f.optional(input.strict, `${path}.strict`, f.flag) ?? false,

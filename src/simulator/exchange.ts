@@ -11,12 +11,19 @@ import type { LedgerEntry } from './ledger.ts'
 import type { World } from './world.ts'
 
 /** What a method and a path ask for. `models` and `index` are not subject to faults. */
-export type Route = { operation: Operation | 'models'; jobId?: string; variant?: string }
+export type Route = {
+  operation: Operation | 'models'
+  jobId?: string
+  variant?: string
+  /** Where the path, and not the body, names it. */
+  model?: string
+}
 
 export type Exchange = Route & {
   world: World
   protocol: Protocol
   account: string
+  method: string
   query: URLSearchParams
   headers: IncomingHttpHeaders
   body: Body
@@ -35,7 +42,7 @@ export type ProtocolServer = {
   protocol: Protocol
   requestIdHeader: string
   /** What this method and path (below the base URL) ask for, or undefined. */
-  route: (method: string, path: string) => Route | undefined
+  route: (method: string, path: string, query: URLSearchParams) => Route | undefined
   noRoute: (method: string, path: string, requestId: string) => Answer
   /** The provider's own words for an error that a script names. */
   named: (name: NamedError, requestId: string) => Answer

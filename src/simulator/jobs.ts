@@ -184,6 +184,7 @@ export class Jobs {
     const number = (++this.#sequence).toString(36).padStart(6, '0')
     if (spec.kind === 'image') return `img_${number}`
     if (spec.protocol === 'openai') return `video_${now.toString(16)}${number}`
+    if (spec.protocol === 'kling') return `${now}${this.#sequence.toString().padStart(6, '0')}`
     return `cgt-${new Date(now).toISOString().replace(/\D/g, '').slice(0, 14)}-${number}`
   }
 }

@@ -2,6 +2,7 @@
 //
 //   /ark/<account>/api/v3/…      Volcengine Ark
 //   /openai/<account>/v1/…       OpenAI's dialect
+//   /kling/<account>/…           Kling's new standard
 //   /files/<protocol>/<account>/<job>/<file>   results, by signed address
 //   /control/…                   scripts, configuration, ledger
 //
@@ -11,13 +12,15 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { type Answer, json } from './answer.ts'
 import { ark } from './ark/server.ts'
-import { showTask } from './ark/videos.ts'
+import { showTask as showArkTask } from './ark/videos.ts'
 import { download } from './artefact.ts'
 import { type Body, digestBody, parseBody, readBody } from './body.ts'
 import { control } from './control/server.ts'
 import type { Exchange, ProtocolServer, Route } from './exchange.ts'
 import type { Effect } from './faults/effect.ts'
 import type { Played, Subject } from './faults/rules.ts'
+import { kling } from './kling/server.ts'
+import { showTask as showKlingTask } from './kling/videos.ts'
 import { type AnswerNote, TRACE_HEADER } from './ledger.ts'
 import { openai } from './openai/server.ts'
 import { play } from './play.ts'
@@ -47,12 +50,14 @@ const LARGEST_BODY = 64 * 1024 * 1024
 const SERVERS: Record<string, { server: ProtocolServer; base: string }> = {
   ark: { server: ark, base: '/api/v3' },
   openai: { server: openai, base: '/v1' },
+  kling: { server: kling, base: '' },
 }
 
 /** Starts a simulator. Rejects with the socket's error when the address cannot be used. */
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
   const world = new World({ seed: options.seed ?? 1, capacity: options.capacity ?? 200_000 })
-  world.callbacks.show = (job) => showTask(world, job)
+  world.callbacks.show = (job) =>
+    job.protocol === 'kling' ? showKlingTask(world, job) : showArkTask(world, job)
   const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
     handle(world, request, response).catch((error: unknown) => fail(response, error))
   })
@@ -86,14 +91,15 @@ async function handle(world: World, request: IncomingMessage, response: ServerRe
     const answer = await control(world, request, url, path.slice('/control'.length))
     return play(request, response, { answer: () => answer, effect: {}, headers: {} }).then(() => undefined)
   }
-  const place = find(request.method ?? 'GET', path)
+  const place = find(request.method ?? 'GET', url)
   if ('status' in place)
     return void (await play(request, response, { answer: () => place, effect: {}, headers: {} }))
   await serve(world, { request, response, url, place })
 }
 
-function find(method: string, path: string): Place | Answer {
-  const file = /^\/files\/(ark|openai)\/([^/]+)\/([^/]+)\/([^/]+)$/.exec(path)
+function find(method: string, url: URL): Place | Answer {
+  const path = url.pathname
+  const file = /^\/files\/(ark|openai|kling)\/([^/]+)\/([^/]+)\/([^/]+)$/.exec(path)
   if (file !== null) {
     const [, protocol = '', account = '', jobId = '', variant = ''] = file
     const known = SERVERS[protocol]
@@ -106,14 +112,15 @@ function find(method: string, path: string): Place | Answer {
         route: { operation: 'download', jobId, variant },
       }
   }
-  const [, protocol = '', account = '', rest = ''] = /^\/(ark|openai)\/([^/]+)(\/.*)$/.exec(path) ?? []
+  const [, protocol = '', account = '', rest = ''] = /^\/(ark|openai|kling)\/([^/]+)(\/.*)$/.exec(path) ?? []
   const known = SERVERS[protocol]
   if (known === undefined || !rest.startsWith(`${known.base}/`))
     return json(404, {
-      error: 'expected /ark/<account>/api/v3/…, /openai/<account>/v1/…, /files/… or /control/…',
+      error:
+        'expected /ark/<account>/api/v3/…, /openai/<account>/v1/…, /kling/<account>/…, /files/… or /control/…',
     })
   const below = rest.slice(known.base.length)
-  const route = known.server.route(method, below)
+  const route = known.server.route(method, below, url.searchParams)
   if (route === undefined) return known.server.noRoute(method, below, '')
   return { server: known.server, account: decodeURIComponent(account), path: below, route, file: false }
 }
@@ -152,13 +159,16 @@ async function serve(world: World, { request, response, url, place }: Call): Pro
     return
   }
 
-  const bytes = posts ? await readBody(request, LARGEST_BODY) : Buffer.alloc(0)
+  const brings = posts || request.method === 'POST'
+  const bytes = brings ? await readBody(request, LARGEST_BODY) : Buffer.alloc(0)
   const headers = { [server.requestIdHeader]: requestId }
   if (bytes === 'too large')
     return void note(
       await play(request, response, { answer: () => server.tooLarge(requestId), effect: {}, headers }),
     )
-  const body: Body = posts ? await parseBody(header(request, 'content-type') ?? '', bytes) : { kind: 'empty' }
+  const body: Body = brings
+    ? await parseBody(header(request, 'content-type') ?? '', bytes)
+    : { kind: 'empty' }
   const asked = subjectOf(body, route)
   if (entry !== undefined) {
     entry.model ??= asked.model
@@ -173,6 +183,7 @@ async function serve(world: World, { request, response, url, place }: Call): Pro
     world,
     protocol,
     account,
+    method: request.method ?? 'GET',
     query: url.searchParams,
     headers: request.headers,
     body,
@@ -195,11 +206,11 @@ async function serve(world: World, { request, response, url, place }: Call): Pro
 }
 
 /** The model and the prompt of a create request, as far as they can be seen before it is validated. */
-function subjectOf(body: Body, { operation }: Route): { model: string | null; prompt: string } {
-  if (body.kind !== 'fields') return { model: null, prompt: '' }
-  const { model, prompt, content } = body.fields
+function subjectOf(body: Body, { operation, model: named }: Route): { model: string | null; prompt: string } {
+  if (body.kind !== 'fields') return { model: named ?? null, prompt: '' }
+  const { model = named, prompt, content, contents = content } = body.fields
   const texts =
-    operation === 'create' && Array.isArray(content) ? content.map((item) => item?.text ?? '') : []
+    operation === 'create' && Array.isArray(contents) ? contents.map((item) => item?.text ?? '') : []
   return {
     model: typeof model === 'string' ? model : null,
     prompt: typeof prompt === 'string' ? prompt : texts.join('\n'),

@@ -81,13 +81,18 @@ export async function noteReached(sql: Sql, channelId: string): Promise<void> {
   await sql.query(REACHED, [channelId])
 }
 
-// A channel with jobs at its provider is asked about them all the time.
+// A channel with jobs at its provider is asked about them all the time. Acceptances and HTTP answers of its attempts show
+// that it was reached since; polls that are answered clear the note itself.
 const REACHES = {
   name: 'channels-in-reach',
   text: `select c.id as "channelId",
       coalesce(r.failed_at > clock_timestamp() - interval '10 seconds', false) and not exists (
         select from capacity_lease l join attempt a on a.id = l.attempt_id
-        where l.channel_id = c.id and l.released_at is null and a.accepted_at > r.failed_at) as unreachable
+        where l.channel_id = c.id and l.released_at is null
+          and (a.accepted_at > r.failed_at or (a.uncertain_at > r.failed_at and a.http_status is not null)))
+      and not exists (
+        select from attempt a where a.channel_id = c.id and a.ended_at > r.failed_at
+          and (a.accepted_at > r.failed_at or a.state = 'succeeded' or a.http_status is not null)) as unreachable
     from channel c join channel_health h on h.channel_id = c.id left join channel_reach r on r.channel_id = c.id
     where c.archived_at is null and (h.last_granted_at > clock_timestamp() - interval '60 seconds'
       or exists (select from capacity_lease l where l.channel_id = c.id and l.released_at is null))`,

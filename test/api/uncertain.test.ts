@@ -267,6 +267,59 @@ describe('the list of that time', () => {
   })
 })
 
+describe('the client’s own ID', () => {
+  const KLING = { modelId: 'kling-3.0' }
+
+  it('UNK-9: finds a lost submission at Kling, though an equal one is lost beside it', async () => {
+    const { system } = await start({ engine: { timing: SOON } })
+    await fault(system, { on: 'callback', times: 'forever', fault: { kind: 'callback_lost' } })
+    await fault(system, { on: 'create', times: 2, fault: { kind: 'accept_then_drop' } })
+    const tasks = await Promise.all([1, 2].map(() => admitted(system, api.engine, KLING)))
+    for (const task of tasks) {
+      expect(await ended(system, task)).toMatchObject({ state: 'succeeded' })
+      const [attempt] = await attemptsOf(system, task)
+      expect(await foundBy(attempt?.id ?? '')).toMatchObject({ resolved_by: 'client_id' })
+      expect(await jobsOf(attempt?.id ?? '')).toEqual([attempt?.provider_task_id])
+    }
+    expect(await ledger(system)).toMatchObject({ posts: 2, accepted: 2 })
+  })
+
+  it('UNK-6: that it is not there proves nothing', async () => {
+    const { system } = await start({ engine: { timing: SOON } })
+    await fault(system, { on: 'create', times: 1, fault: { kind: 'reset' } })
+    const { attempt } = await lost(KLING)
+    await until('looks', async () => ((await foundLooks(attempt.id)) ?? 0) >= 2)
+    expect(await foundBy(attempt.id)).toMatchObject({
+      state: 'submission_uncertain',
+      lookup_note: expect.stringContaining('proves nothing'),
+    })
+  })
+
+  it('UNK-6: but it does where the channel declares so, after the declared time: the task then tries again', async () => {
+    const { system } = await start({
+      engine: { timing: SOON },
+      catalog: (text) =>
+        text.replace(
+          '    concurrency: 6\n',
+          '    concurrency: 6\n    options: { absence_proves_after_seconds: 60 }\n',
+        ),
+    })
+    await fault(system, { on: 'create', times: 1, fault: { kind: 'reset' } })
+    const { task, attempt } = await lost(KLING)
+    await until('a look', async () => ((await foundLooks(attempt.id)) ?? 0) >= 1)
+    expect((await foundBy(attempt.id))?.state).toBe('submission_uncertain')
+    // Time passes: the call's own minute, and the declared one.
+    await rowsOf(
+      system.db,
+      `update attempt set submitting_at = submitting_at - interval '3 minutes', uncertain_at = uncertain_at - interval '3 minutes' where id = $1`,
+      [attempt.id],
+    )
+    expect(await ended(system, task)).toMatchObject({ state: 'succeeded', attempts: 2 })
+    expect(await foundBy(attempt.id)).toMatchObject({ state: 'failed', resolved_by: 'client_id' })
+    expect(await ledger(system)).toMatchObject({ posts: 2, accepted: 1 })
+  })
+})
+
 describe('the operator’s desk', () => {
   async function atDesk() {
     const { system } = await start()

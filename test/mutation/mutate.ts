@@ -1,12 +1,13 @@
 /**
- * Mutation of the decision: each mutant is the source with one rule changed, and some test must fail. Not part of the
- * test command, since it takes minutes:
+ * Mutation of the decision, and of health: each mutant is the source with one rule changed, and some test must fail. Not
+ * part of the test command, since it takes minutes:
  *
  *     node test/mutation/mutate.ts [file…]       files of src/core; all of the decision's where none are named
  *
- * Works on a copy. A mutant is first held against the worked examples, in a process of its own (examples.ts); what
- * survives them runs against all of test/decision. Prints what survives, with file and line, and ends with status 1 where
- * a survivor is not among the equivalent ones that README.md lists.
+ * Works on a copy. A mutant is first held against what is quick: for the decision the worked examples, in a process of
+ * their own (examples.ts), for health the tests beside the code. What survives that runs against all of test/decision, or
+ * against the search through every state. Prints what survives, with file and line, and ends with status 1 where a
+ * survivor is not among the equivalent ones that README.md lists.
  */
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -33,7 +34,47 @@ const FILES = [
   'unserved',
 ]
 
-const VITEST = ['node_modules/vitest/vitest.mjs', 'run', '--config', 'vitest.config.mjs']
+const HEALTH_FILES = [
+  'escalation',
+  'health',
+  'health-columns',
+  'health-event',
+  'health-news',
+  'health-row',
+  'health-settings',
+  'health-window',
+  'outcome',
+  'retry',
+]
+
+interface Suite {
+  readonly quick: readonly string[]
+  readonly thorough: readonly string[]
+}
+
+const DECISION: Suite = { quick: ['test/mutation/examples.ts'], thorough: vitest('decision') }
+const HEALTH: Suite = { quick: vitest('health-quick'), thorough: vitest('health') }
+
+/** What each configuration of the copy runs. The broken machines are no judges: they need the source's very words. */
+const INCLUDED = {
+  decision: ['test/decision/*.test.ts', 'src/core/concurrency.test.ts'],
+  'health-quick': [
+    'src/core/{escalation,health,health-columns,health-news,health-settings,outcome,retry}.test.ts',
+  ],
+  health: [
+    'src/core/health-properties.test.ts',
+    'test/health/every-state.test.ts',
+    'test/health/two-levels.test.ts',
+  ],
+}
+
+function vitest(name: keyof typeof INCLUDED): string[] {
+  return ['node_modules/vitest/vitest.mjs', 'run', '--config', `${name}.config.mjs`]
+}
+
+function suiteOf(file: string): Suite {
+  return HEALTH_FILES.includes(file) ? HEALTH : DECISION
+}
 
 interface Mutant {
   readonly file: string
@@ -177,23 +218,34 @@ function equivalents(): Set<string> {
 
 function main(names: readonly string[]): number {
   const copy = mkdtempSync(join(tmpdir(), 'yardmaster-mutation-'))
-  for (const part of ['src', 'test/decision', 'test/cases', 'test/mutation', 'tsconfig.json', 'package.json'])
-    cpSync(join(ROOT, part), join(copy, part), { recursive: true })
+  const parts = [
+    'src',
+    'test/decision',
+    'test/health',
+    'test/cases',
+    'test/mutation',
+    'tsconfig.json',
+    'package.json',
+  ]
+  for (const part of parts) cpSync(join(ROOT, part), join(copy, part), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
-  const config = `export default { test: { include: ['test/decision/*.test.ts', 'src/core/concurrency.test.ts'], maxWorkers: 1, isolate: false, bail: 1 } }`
-  writeFileSync(join(copy, 'vitest.config.mjs'), config)
+  for (const [name, include] of Object.entries(INCLUDED)) {
+    const test = { include, maxWorkers: 1, isolate: false, bail: 1 }
+    writeFileSync(join(copy, `${name}.config.mjs`), `export default ${JSON.stringify({ test })}`)
+  }
   const known = equivalents()
-  if (fails(copy, ['test/mutation/examples.ts']) || fails(copy, VITEST))
-    throw new Error('the tests fail without any mutation')
-  const counts = { mutants: 0, byExamples: 0, byTests: 0, equivalent: 0, survived: 0 }
+  for (const { quick, thorough } of new Set(names.map(suiteOf)))
+    if (fails(copy, quick) || fails(copy, thorough)) throw new Error('the tests fail without any mutation')
+  const counts = { mutants: 0, quickly: 0, thoroughly: 0, equivalent: 0, survived: 0 }
   for (const file of names) {
     const path = join(copy, 'src/core', `${file}.ts`)
     const original = readFileSync(path, 'utf8')
+    const { quick, thorough } = suiteOf(file)
     for (const mutant of mutantsOf(file)) {
       writeFileSync(path, mutant.text)
       counts.mutants += 1
-      if (fails(copy, ['test/mutation/examples.ts'])) counts.byExamples += 1
-      else if (fails(copy, VITEST)) counts.byTests += 1
+      if (fails(copy, quick)) counts.quickly += 1
+      else if (fails(copy, thorough)) counts.thoroughly += 1
       else if (known.has(`${mutant.file}: ${mutant.from} → ${mutant.to}`)) counts.equivalent += 1
       else {
         counts.survived += 1

@@ -153,6 +153,59 @@ describe('most channels out of reach at once', () => {
     )
   })
 
+  it('HLT-16, HLT-8: a channel that is being tried out is not opened again by it', async () => {
+    const engine = await withClosedNorth()
+    await rowsOf(
+      system.db,
+      `update channel_health set state = 'probing', epoch = 1 where channel_id = 'ark-north'`,
+    )
+    for (let n = 0; n < 2; n += 1) {
+      await unreached(['ark-south', 'relay'])
+      await ended(system, await admitted(system, engine))
+    }
+    expect(await healthOf(system, 'channel', 'ark-north')).toMatchObject({ state: 'probing', epoch: 1n })
+    // Once the others answer, it is the channel's own failure, and the first is enough.
+    await rowsOf(system.db, 'delete from channel_reach')
+    await admitted(system, engine)
+    await until(
+      'it to be opened again',
+      async () => (await healthOf(system, 'channel', 'ark-north')).state === 'circuit_open',
+    )
+  })
+
+  it('HLT-16, HLT-14: a free call that cannot connect lengthens no cooldown', async () => {
+    await withClosedNorth()
+    const all = ['ark-north', 'ark-south', 'relay']
+    await unreached(all)
+    await rowsOf(
+      system.db,
+      `update channel_health set state = 'circuit_open', epoch = 1, open_until = clock_timestamp(),
+        counters = '{"ping_first": true, "persistent_openings": 1}' where channel_id = 'ark-north'`,
+    )
+    const rest = async () => {
+      const { state, epoch, counters, open_until } = await healthOf(system, 'channel', 'ark-north')
+      return { state, epoch, counters, open_until }
+    }
+    const before = await rest()
+    const noted = async () => {
+      const [row] = await rowsOf<{ failed_at: number }>(
+        system.db,
+        `select failed_at from channel_reach where channel_id = 'ark-north'`,
+      )
+      return row?.failed_at ?? 0
+    }
+    for (let n = 0; n < 2; n += 1) {
+      await unreached(all)
+      const last = await noted()
+      await until('a free call', async () => (await noted()) > last)
+    }
+    expect(await rest()).toEqual(before)
+    await rowsOf(system.db, `delete from channel_reach where channel_id <> 'ark-north'`)
+    await until('the cooldown to be longer', async () =>
+      (await eventsOf(system, 'ark-north')).some((event) => event.kind === 'ping_failed'),
+    )
+  })
+
   it('HLT-2, HLT-16: a single channel out of reach is opened at its second failure', async () => {
     const engine = await withClosedNorth()
     await rowsOf(system.db, `update channel_health set last_granted_at = clock_timestamp()`)

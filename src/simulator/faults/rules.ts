@@ -167,7 +167,7 @@ function fits({ on, match, times, played }: Rule, subject: Subject): boolean {
 function readMatch(input: f.Json, path: string): Rule['match'] {
   const match: Rule['match'] = {}
   if (input.protocol !== undefined)
-    match.protocol = f.oneOf('ark', 'openai')(input.protocol, `${path}.protocol`)
+    match.protocol = f.oneOf('ark', 'openai', 'kling')(input.protocol, `${path}.protocol`)
   for (const name of ['account', 'model', 'prompt', 'attempt', 'status'] as const) {
     if (input[name] !== undefined) match[name] = f.text(input[name], `${path}.${name}`)
   }

@@ -36,6 +36,11 @@ describe('the same error on several supplies', () => {
       [...THREE, finished('c', 5), finished('d', 5), finished('e', 5)],
     ],
     ['an acceptance since the first', [...THREE, accepted('b', 15)]],
+    [
+      'the first a microsecond more than a minute ago',
+      [failed('a', 60.000001), failed('b', 10), failed('a', 0)],
+    ],
+    ['an acceptance together with the first', [...THREE, accepted('b', 20)]],
     ['nothing at all', []],
   ])('HLT-16: %s is not', (_, signs) => {
     expect(escalates(signs, 'f', NOW)).toBe(false)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { applyNews } from './health.ts'
-import { type Happening, mayGive, type NewsKind, newsFor } from './health-news.ts'
+import { escalated, type Happening, mayGive, type NewsKind, newsFor } from './health-news.ts'
 import { NEW_ROW } from './health-row.ts'
 import type { Fault } from './outcome.ts'
 
@@ -97,7 +97,12 @@ describe('news of a fault', () => {
     })
     expect(supply(unknown)).toMatchObject({ kind: 'uncertain', epoch: 7 })
     expect(channel(unknown)).toBeNull()
-    expect(supply({ kind: 'lost' })).toMatchObject({ kind: 'uncertain', epoch: 7 })
+    expect(supply({ kind: 'lost' })).toMatchObject({
+      kind: 'uncertain',
+      epoch: 7,
+      code: 'submission_unknown',
+      fingerprint: 'unknown|attempt|process|lost',
+    })
     expect(channel({ kind: 'lost' })).toBeNull()
   })
 
@@ -147,6 +152,18 @@ describe('news of polls', () => {
   it('HLT-9: a 429 is an answer, and a poll that we stopped ourselves says nothing', () => {
     expect(channel(noAnswer({ category: 'capacity', impact: 'capacity' }, 3))).toBeNull()
     expect(channel(noAnswer({ impact: 'none' }, 3))).toBeNull()
+  })
+})
+
+describe('the channel’s share', () => {
+  it('HLT-16: a failure by the cause of its supplies, in the epoch of the channel', () => {
+    expect(escalated(FAULT, OF)).toEqual({
+      ...OF,
+      kind: 'failed',
+      cause: 'escalated',
+      code: 'upstream_error',
+      fingerprint: FAULT.fingerprint,
+    })
   })
 })
 

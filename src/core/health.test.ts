@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { afterPing, applyNews, coolDownOver, disable, enable, type Step, samples } from './health.ts'
+import {
+  afterPing,
+  applyNews,
+  coolDownOver,
+  disable,
+  enable,
+  type Step,
+  samples,
+  setAside,
+} from './health.ts'
 import type { FailureCause, HealthNews } from './health-news.ts'
 import { HEALTH_DEFAULTS, type HealthRow, type LevelKind, NEW_ROW } from './health-row.ts'
 
@@ -370,6 +379,34 @@ describe.each(KINDS)('health of a %s', (kind) => {
         pingFirst: false,
       })
       level.cool().fail()
+    }
+  })
+
+  it('HLT-16: the same error on several supplies opens at once, for 30 s, and asks for no free call', () => {
+    const level = told().succeed(20).fail(1, 'escalated')
+    const opened = { state: 'circuit_open', openUntil: level.now + 30 * SECOND, pingFirst: false } as const
+    expect(level.row).toMatchObject({ ...opened, epoch: 1, counters: { persistentOpenings: 0 } })
+    expect(level.last).toMatchObject({ why: 'opened', event: { detail: { news: 'failed' } } })
+    level.cool().fail(1, 'escalated')
+    expect(level.last.why).toBe('reopened')
+  })
+
+  it('HLT-16: it opens at once also where the channel has just counted the same failure', () => {
+    const level = told().fail(1)
+    const again = { ...failure(level.row.epoch, 'escalated', START), fingerprint: 'supply|ordinary' } as const
+    expect(applyNews(kind, level.row, again, level.now + 1)).toMatchObject({ applied: true, why: 'opened' })
+  })
+
+  it('HLT-16: what our own network is suspected of is written down, and changes nothing in any state', () => {
+    const open = told().fail(1, 'persistent').row
+    for (const { row } of [told(), told().fail(2), told().recover(0), told().recover(3), told(open)]) {
+      const step = setAside(row, failure(row.epoch, 'connection', START))
+      expect(step.row).toBe(row)
+      expect(step).toMatchObject({
+        applied: false,
+        why: 'own_network',
+        event: { kind: 'ignored', applied: false, detail: { why: 'own_network', news: 'failed' } },
+      })
     }
   })
 

@@ -145,6 +145,7 @@ export function openEngine(options: ServiceOptions) {
   const { db } = store
   const assets = new AssetStore(db, join(config.dataDir, 'assets'))
   const caller = createCaller()
+  const alertCaller = createCaller({ maxAnswerBytes: 64 * 1024 })
   const providers = createProviders(caller)
   const callbacks = new Callbacks(keyring, providers)
   const { publicUrl } = config
@@ -163,8 +164,9 @@ export function openEngine(options: ServiceOptions) {
     largestResultBytes: config.largestResultBytes,
     timing: config.timing,
     health: config.health,
+    alertCaller,
   })
-  return { engine, assets, callbacks, close: () => caller.close() }
+  return { engine, assets, callbacks, close: () => Promise.all([caller.close(), alertCaller.close()]) }
 }
 
 /** Start the engine, and listen. The schema must be there. */
@@ -191,6 +193,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       token: adminToken,
       dispatching: engine,
       desk: engine.desk,
+      outbox: engine.outbox,
+      keyring,
       explainTask: (taskId) => explainTask(db, engine.releases, taskId),
     },
     operation: {

@@ -58,6 +58,7 @@ const TABLE = {
   method_not_allowed: { status: 405, type: BAD, repeat: 'no', message: 'This method is not allowed here.' },
   not_ready: { status: 409, type: BAD, repeat: 'no', message: 'The video is not finished.' },
   cannot_cancel: { status: 409, type: BAD, repeat: 'no', message: 'The video cannot be cancelled now.' },
+  conflict: { status: 409, type: BAD, repeat: 'no', message: 'There is something with this ID already.' },
   cannot_resolve: { status: 409, type: BAD, repeat: 'no', message: 'The attempt cannot be resolved so.' },
   attempt_open: { status: 409, type: BAD, repeat: 'no', message: 'The request is being worked on.' },
   idempotency_key_in_use: {

@@ -8,6 +8,7 @@ import { openLog } from '../journal.ts'
 import { openKeyring, openStore, VERSION } from '../main.ts'
 import type { Database } from '../store/database.ts'
 import { migrate } from '../store/migrate.ts'
+import * as alertEndpoint from './alert-endpoint.ts'
 import * as alerts from './alerts.ts'
 import * as binding from './binding.ts'
 import * as catalog from './catalog.ts'
@@ -93,6 +94,7 @@ function buildProgram(): Command {
   migrateCommand.register(program, context, settings)
   task.register(program, context, settings)
   uncertain.register(program, context, settings)
+  alertEndpoint.register(program, context, settings)
   for (const command of [
     decide,
     explain,

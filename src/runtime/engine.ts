@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { v7 as uuidv7 } from 'uuid'
 import { HEALTH_DEFAULTS, type HealthSettings } from '../core/health-row.ts'
 import type { ProviderAdapter } from '../providers/adapter.ts'
+import type { Caller } from '../providers/call.ts'
 import type { AssetStore } from '../store/assets.ts'
 import type { Database } from '../store/database.ts'
 import { maintainPartitions } from '../store/partitions.ts'
@@ -22,6 +23,7 @@ import { Granter } from './granter.ts'
 import { runImage } from './image.ts'
 import type { Journal } from './journal.ts'
 import { Loop } from './loop.ts'
+import { Outbox } from './outbox.ts'
 import { Poller } from './poller.ts'
 import { Reconciler } from './reconciler.ts'
 import { Resolver } from './resolver.ts'
@@ -52,6 +54,8 @@ export interface EngineOptions {
   /** Attempts that this process submits at once. */
   readonly submissions?: number
   readonly timing?: Timing
+  /** Carries alerts to their endpoints: a client of its own, with small answers. */
+  readonly alertCaller: Caller
 }
 
 const RETAIN_DAYS = { round: 90, health_events: 90 }
@@ -67,6 +71,7 @@ export class Engine implements Dispatching {
   readonly releases = new Releases()
   readonly settle: Settle
   readonly desk: Desk
+  readonly outbox: Outbox
   readonly #options: EngineOptions
   readonly #accounts: Accounts
   readonly #granter: Granter
@@ -122,6 +127,7 @@ export class Engine implements Dispatching {
     this.#reconciler = new Reconciler({ ...common, releases: this.releases, retainDays: this.#retainDays })
     this.#resolver = new Resolver({ ...common, timing: this.#timing })
     this.desk = new Desk({ ...common, resolver: this.#resolver })
+    this.outbox = new Outbox({ db, keyring: options.keyring, caller: options.alertCaller, journal })
     this.#dispatch = this.#dispatcher()
     this.#dispatchLoop = this.#loop('dispatcher', options.scanMs ?? SCAN_MS, this.#dispatch)
   }
@@ -139,6 +145,7 @@ export class Engine implements Dispatching {
     if (roles.includes('reconcile')) {
       this.#loops.push(this.#loop('reconciler', 1000, () => this.#reconcile()))
       this.#loops.push(this.#loop('resolver', 1000, () => this.#resolver.tick()))
+      this.#loops.push(this.#loop('outbox', 1000, () => this.outbox.tick()))
     }
     for (const loop of this.#loops) loop.start()
   }
@@ -152,6 +159,7 @@ export class Engine implements Dispatching {
     await this.#stopStep('submitter', () => this.#submitter.stop())
     await Promise.allSettled([...this.#images])
     await this.#stopStep('poller', () => this.#poller.stop())
+    await this.#stopStep('outbox', () => this.outbox.stop())
     await heartbeat?.stop()
     await this.#stopStep('process', () => stopProcess(this.#options.db, this.id))
   }

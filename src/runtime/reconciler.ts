@@ -5,11 +5,11 @@
 import { afterPing, coolDownOver, type Step } from '../core/health.ts'
 import type { HealthSettings } from '../core/health-row.ts'
 import type { PingReply, ProviderAdapter } from '../providers/adapter.ts'
-import { raiseAlerts } from '../store/alerts.ts'
+import { resolveWhatIsOver } from '../store/alert-endings.ts'
+import { raiseAlerts, resolveAlerts } from '../store/alerts.ts'
 import type { AssetStore } from '../store/assets.ts'
 import { freePollsOfTheDead, type Overdue, overdueAttempts } from '../store/attempts.ts'
 import type { Database } from '../store/database.ts'
-import { resolveOwnNetwork } from '../store/escalation.ts'
 import { changeHealth } from '../store/health.ts'
 import { maintainPartitions, withPartition } from '../store/partitions.ts'
 import type { Releases } from '../store/releases.ts'
@@ -41,11 +41,13 @@ export interface ReconcilerPorts {
 
 const BATCH = 100
 const PING_TIMEOUT_MS = 10_000
+const ALERTS_INTERVAL_MS = 5000
 const UPKEEP_INTERVAL_MS = 10 * 60_000
 
 export class Reconciler {
   readonly #ports: ReconcilerPorts
   #upkeepAt = 0
+  #alertsAt = 0
 
   constructor(ports: ReconcilerPorts) {
     this.#ports = ports
@@ -56,7 +58,10 @@ export class Reconciler {
     await this.#step('overdue', () => this.#overdue())
     await this.#step('cooldowns', () => this.#cooldowns())
     await this.#step('images', () => this.#images())
-    await this.#step('network', () => resolveOwnNetwork(this.#ports.db))
+    if (monotonicMs >= this.#alertsAt) {
+      this.#alertsAt = monotonicMs + ALERTS_INTERVAL_MS
+      await this.#step('alerts', () => resolveWhatIsOver(this.#ports.db))
+    }
     if (monotonicMs < this.#upkeepAt) return
     this.#upkeepAt = monotonicMs + UPKEEP_INTERVAL_MS
     await this.#step('partitions', () => this.#partitions())
@@ -121,7 +126,7 @@ export class Reconciler {
   async #partitions(): Promise<void> {
     const { db, retainDays } = this.#ports
     const report = await maintainPartitions(db, { aheadDays: 7, retainDays })
-    if (report.warning === null) return
+    if (report.warning === null) return resolveAlerts(db, ['partitions_late'])
     await raiseAlerts(db, [
       {
         fingerprint: 'partitions_late',

@@ -102,14 +102,3 @@ const REACHES = {
 export async function channelsInReach(tx: Sql): Promise<Reach[]> {
   return (await tx.query<Reach>(REACHES)).rows
 }
-
-const CALM = {
-  name: 'network-is-back',
-  text: `update alert set resolved_at = clock_timestamp() where code = 'own_network_suspected' and resolved_at is null
-      and not exists (select from channel_reach where failed_at > clock_timestamp() - interval '30 seconds')`,
-}
-
-/** The suspicion ends when no channel has failed to connect for half a minute. */
-export async function resolveOwnNetwork(sql: Sql): Promise<void> {
-  await sql.query(CALM)
-}

@@ -46,6 +46,10 @@ export async function expiredImages(sql: Sql): Promise<{ id: string }[]> {
 
 const PRUNE = [
   {
+    name: 'prune-deliveries',
+    text: `delete from alert_delivery where delivered_at < clock_timestamp() - interval '30 days'`,
+  },
+  {
     name: 'prune-claims',
     text: `delete from idempotency_claim where expires_at < clock_timestamp() - interval '1 hour'`,
   },

@@ -75,6 +75,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       token: ADMIN_TOKEN,
       dispatching: engine,
       desk: engine.desk,
+      outbox: engine.outbox,
+      keyring: system.keyring,
       explainTask: async () => undefined,
       ...options.admin,
     },

@@ -301,7 +301,7 @@ describe('operators’ verbs', () => {
   })
 
   it('alerts are listed once, the gravest first, and acknowledged', async () => {
-    const alert = (code: string, severity: 'warning' | 'critical') => ({
+    const alert = (code: 'unknown_status' | 'own_network_suspected', severity: 'warning' | 'critical') => ({
       fingerprint: code,
       code,
       severity,
@@ -309,9 +309,9 @@ describe('operators’ verbs', () => {
       subject: {},
     })
     await raiseAlerts(test.db, [
-      alert('slow', 'warning'),
-      alert('down', 'critical'),
-      alert('slow', 'warning'),
+      alert('unknown_status', 'warning'),
+      alert('own_network_suspected', 'critical'),
+      alert('unknown_status', 'warning'),
     ])
     const { out } = await run('alerts')
     expect(
@@ -320,8 +320,8 @@ describe('operators’ verbs', () => {
         .slice(1, 3)
         .map((line) => line.split(/ +/).slice(0, 3)),
     ).toEqual([
-      ['critical', 'down', '1'],
-      ['warning', 'slow', '2'],
+      ['critical', 'own_network_suspected', '1'],
+      ['warning', 'unknown_status', '2'],
     ])
     expect((await run('alerts', 'ack', '--all')).out).toBe('2 alerts acknowledged by ann\n')
     expect(JSON.parse((await run('alerts', 'list', '--json')).out)).toMatchObject([

@@ -90,6 +90,7 @@ export async function startSystem(options: SystemOptions = {}) {
         version: 'test',
         resultLifeMs: 3_600_000,
         largestResultBytes: 50_000_000,
+        alertCaller: caller,
         ...more,
       })
       engines.push(engine)

@@ -8,13 +8,14 @@ import type { ErrorAnswers } from '../errors.ts'
 import type { RouteTable } from '../route-table.ts'
 import { sendAdminProblem } from './admin-problem.ts'
 import { AdminToken } from './admin-token.ts'
+import { alertEndpointRoutes } from './alert-endpoints.ts'
 import { alertRoutes } from './alerts.ts'
 import type { AdminDeps } from './deps.ts'
 import { levelRoutes } from './levels.ts'
 import { taskRoutes } from './tasks.ts'
 import { uncertainRoutes } from './uncertain.ts'
 
-const FAMILIES = [taskRoutes, alertRoutes, levelRoutes, uncertainRoutes]
+const FAMILIES = [taskRoutes, alertRoutes, alertEndpointRoutes, levelRoutes, uncertainRoutes]
 
 /** Operators say little at once. */
 const LARGEST_BODY = 64 * 1024

@@ -2,23 +2,12 @@
  * The proof of every-state.test.ts put to broken machines, made by editing the source of the real one: it has to reject
  * each of them, or it proves nothing.
  */
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { LevelKind } from '../../src/core/health-row.ts'
 import { explore, type Machine, Violation } from './model.ts'
+import { brokenCopies, type Mutant } from './mutant.ts'
 
-const CORE = join(import.meta.dirname, '../../src/core')
 const KINDS: LevelKind[] = ['channel', 'supply']
-
-interface Mutant {
-  readonly name: string
-  readonly file: 'health.ts' | 'health-news.ts' | 'concurrency.ts'
-  readonly from: string
-  readonly to: string
-}
 
 const MUTANTS: readonly Mutant[] = [
   { name: 'no fence', file: 'health.ts', from: 'news.epoch !== row.epoch)', to: 'news.epoch > row.epoch)' },
@@ -152,22 +141,10 @@ const MUTANTS: readonly Mutant[] = [
 ]
 
 describe('HLT-4 to HLT-17: a broken machine is found out', () => {
-  let folder = ''
-  beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'yardmaster-mutants-'))
-  })
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  const copies = brokenCopies()
 
-  /** A copy of core with one edit; Node loads it by itself, so that each copy is a module of its own. */
   async function load(mutant: Mutant, index: number): Promise<Machine> {
-    const copy = join(folder, String(index))
-    for (const file of readdirSync(CORE))
-      if (!file.endsWith('.test.ts')) cpSync(join(CORE, file), join(copy, file))
-    const text = readFileSync(join(copy, mutant.file), 'utf8')
-    if (text.split(mutant.from).length !== 2)
-      throw new Error(`${mutant.file} has not exactly one: ${mutant.from}`)
-    writeFileSync(join(copy, mutant.file), text.replace(mutant.from, mutant.to))
-    const module = (file: string) => import(/* @vite-ignore */ pathToFileURL(join(copy, file)).href)
+    const module = await copies.load(mutant, index)
     return {
       health: await module('health.ts'),
       news: await module('health-news.ts'),

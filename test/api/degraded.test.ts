@@ -68,7 +68,7 @@ it('DEG-1: strict is never degraded: it waits', async () => {
 
 it('ORD-1: a model for other groups is not listed, and refused with 403', async () => {
   const listed = (await api.client().models.list()).data.map((model) => model.id)
-  expect(listed).toEqual(['seedance-2.0-933'])
+  expect(listed).toEqual(['kling-3.0', 'seedance-2.0-933'])
   await expect(api.client().models.retrieve('seedream-4.0')).rejects.toMatchObject({ status: 404 })
   await expect(api.client().images.generate({ model: 'seedream-4.0', prompt: 'p' })).rejects.toMatchObject({
     status: 403,

@@ -147,7 +147,7 @@ describe('the admin API', () => {
     const supplies = await rows('/supplies')
     expect(supplies.data.map((supply) => supply.id)).toContain('seedance-south')
     const models = await rows('/models')
-    expect(models.data[0]).toMatchObject({
+    expect(models.data[1]).toMatchObject({
       id: 'seedance-2.0-933',
       published: true,
       bindings: expect.arrayContaining([

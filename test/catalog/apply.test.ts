@@ -60,6 +60,7 @@ describe('catalog apply', () => {
     const applied = await applyText(DEMO, { publish: true })
     expect(applied.published.map(({ modelId, number }) => [modelId, number])).toEqual([
       ['seedance-2.0-933', 1],
+      ['kling-3.0', 1],
       ['seedream-4.0', 1],
     ])
     const models = await publishedModels(test.db, new Releases())
@@ -80,8 +81,8 @@ describe('catalog apply', () => {
         where b.model_id = 'seedance-2.0-933' and b.tier = 'exact'`,
     )
     expect(exact?.limits).toEqual([3, 5, 8])
-    expect(await count('channel_health')).toBe(3)
-    expect(await count('supply_health')).toBe(7)
+    expect(await count('channel_health')).toBe(4)
+    expect(await count('supply_health')).toBe(8)
   })
 
   it('STR-6: applied again, the same file changes nothing and makes no version', async () => {

@@ -112,7 +112,7 @@ export function eventsOf(system: System, id: string) {
   }>(
     system.db,
     `select level, kind, from_state, to_state, recovery_successes, applied, attempt_id
-      from health_events where level_id = $1 order by id`,
+      from health_events where level_id = $1 order by at`,
     [id],
   )
 }

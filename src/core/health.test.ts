@@ -382,6 +382,32 @@ describe.each(KINDS)('health of a %s', (kind) => {
     }
   })
 
+  it('HLT-12: each step says why', () => {
+    const level = told().succeed()
+    expect(level.last).toMatchObject({ applied: true, why: 'success_counted', event: null })
+    expect(level.fail(2).succeed().last).toMatchObject({ applied: true, why: 'success_counted', event: null })
+    expect(enable(level.row, { probe: true })).toMatchObject({ applied: false, why: 'not_disabled' })
+    level.take(disable(level.row))
+    expect(disable(level.row)).toMatchObject({ applied: false, why: 'already_disabled' })
+    const open = told().fail(5)
+    expect(coolDownOver(open.row, open.now)).toMatchObject({ applied: false, why: 'not_due' })
+    open.now += MINUTE
+    expect(afterPing(open.row, false, open.now)).toMatchObject({
+      applied: false,
+      why: 'not_due',
+      row: open.row,
+    })
+  })
+
+  it('HLT-15: a 429 that asks for no more than the hold changes nothing, and counts as heard', () => {
+    const level = told().full(20_000)
+    const { row } = level
+    const until = row.hold?.notBefore ?? 0
+    level.full((until - level.now - 2 * SECOND) / 1000, level.now - SECOND)
+    expect(level.row).toBe(row)
+    expect(level.last).toMatchObject({ applied: true, why: 'held', event: null })
+  })
+
   it('HLT-16: the same error on several supplies opens at once, for 30 s, and asks for no free call', () => {
     const level = told().succeed(20).fail(1, 'escalated')
     const opened = { state: 'circuit_open', openUntil: level.now + 30 * SECOND, pingFirst: false } as const

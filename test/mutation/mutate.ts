@@ -59,7 +59,7 @@ const HEALTH: Suite = { quick: vitest('health-quick'), thorough: vitest('health'
 const INCLUDED = {
   decision: ['test/decision/*.test.ts', 'src/core/concurrency.test.ts'],
   'health-quick': [
-    'src/core/{escalation,health,health-columns,health-news,health-settings,outcome,retry}.test.ts',
+    'src/core/{escalation,health,health-columns,health-news,health-settings,health-window,outcome,retry}.test.ts',
   ],
   health: [
     'src/core/health-properties.test.ts',

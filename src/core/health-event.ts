@@ -123,7 +123,8 @@ export interface Folded {
 }
 
 /**
- * HLT-18. The events of one level in the order of `at` (IDs are in order by the millisecond only), from `start` (a new row, or what was folded before retention).
+ * HLT-18. The events of one level in the order of `at` (IDs are in order by the millisecond only), from `start` (a new row,
+ * or what was folded before retention).
  */
 export function foldEvents(events: readonly HealthEvent[], start: Folded = FOLDED_NEW): Folded {
   return events.reduce(foldOne, start)

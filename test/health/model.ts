@@ -1,6 +1,7 @@
 /**
  * A checker that walks every state that one level can reach, with attempts in flight of any epoch, in every order of
- * news. The rules of health hold at each step, and from everywhere a way leads back to healthy without the operator. It takes the machine as a value, so that broken variants can be put to it as well.
+ * news. The rules of health hold at each step, INV-1 to INV-14 and INV-23, and from everywhere a way leads back to healthy
+ * without the operator. It takes the machine as a value, so that broken variants can be put to it as well.
  *
  * Thresholds are small, so that the search is exhaustive; time only moves where something waits for it, and each
  * failure has a fingerprint of its own, since time and sameness are proved by examples beside the code.
@@ -100,15 +101,15 @@ class Model {
     const fresh = live.filter((attempt) => attempt.generation === world.generation).length
     insist(
       row.state !== 'circuit_open' && row.state !== 'disabled',
-      'HLT-4: no grant while open or disabled',
+      'INV-3, HLT-4: no grant while open or disabled',
       world,
     )
-    insist(live.length <= most, 'HLT-6: never more than configured', world)
-    if (row.state === 'probing') insist(fresh <= 1, 'HLT-6: one probe', world)
+    insist(live.length <= most, 'INV-1, HLT-6: never more than configured', world)
+    if (row.state === 'probing') insist(fresh <= 1, 'INV-2, HLT-6: one probe', world)
     if (row.state !== 'recovering') return
     const share = Math.ceil((most * (row.recoverySuccesses - 1)) / 4)
-    insist(fresh <= share, 'HLT-6: at most the share of the rung', world)
-    if (most > 1) insist(fresh <= most - 1, 'HLT-7: one slot stays closed', world)
+    insist(fresh <= share, 'INV-1, HLT-6: at most the share of the rung', world)
+    if (most > 1) insist(fresh <= most - 1, 'INV-4, HLT-7: one slot stays closed', world)
   }
 
   #answers(world: World): Edge[] {
@@ -125,7 +126,7 @@ class Model {
   #answer(world: World, attempt: Attempt, [name, happening]: NamedHappening): Edge {
     const told = this.#machine.news.newsFor(this.#kind, distinct(happening, world.now), attempt)
     const neutral = name === 'content' || name === 'request'
-    if (neutral) insist(told === null, 'HLT-9: content and request are no news', world)
+    if (neutral) insist(told === null, 'INV-6, HLT-9: content and request are no news', world)
     if (told === null) return { name, to: { ...world, now: world.now + 1 } }
     return { name, to: this.#tell(world, told, attempt) }
   }
@@ -135,18 +136,19 @@ class Model {
     const step = this.#machine.health.applyNews(this.#kind, before, news, world.now, SETTINGS)
     const fresh = attempt === null || attempt.generation === world.generation
     const success = news.kind === 'accepted' || news.kind === 'finished'
-    if (!fresh) insist(step.row === before && !step.applied, 'HLT-10: stale news leaves the row alone', world)
+    if (!fresh)
+      insist(step.row === before && !step.applied, 'INV-5, HLT-10: stale news leaves the row alone', world)
     if (before.state === 'circuit_open' || before.state === 'disabled')
-      insist(step.row === before, 'HLT-10, HLT-11: no news moves an open or disabled level', world)
+      insist(step.row === before, 'INV-9, INV-10, HLT-10: no news moves an open or disabled level', world)
     if (
       fresh &&
       isFailure(news, this.#kind) &&
       (before.state === 'probing' || before.state === 'recovering')
     ) {
-      insist(step.row.state === 'circuit_open', 'HLT-8: any failure reopens', world)
+      insist(step.row.state === 'circuit_open', 'INV-7, HLT-8: any failure reopens', world)
       insist(
         openUntil(step.row) >= world.now + SHORTEST_COOLDOWN,
-        'HLT-8: the full cooldown from the failure',
+        'INV-7, HLT-8: the full cooldown from the failure',
         world,
       )
     }
@@ -166,18 +168,24 @@ class Model {
     const raises = opened || probing || switched
     insist(
       after.epoch === before.epoch + (raises ? 1 : 0),
-      'HLT-10: the epoch rises on four transitions only',
+      'INV-12, HLT-10: the epoch rises on four transitions only',
       world,
     )
-    insist(step.applied || after === before, 'HLT-10: what is not applied changes nothing', world)
+    if (before.state === 'circuit_open' && after.state === 'circuit_open' && step.why !== 'ping_failed')
+      insist(
+        after.openUntil === before.openUntil,
+        'INV-13: only an opening moves the end of a cooldown',
+        world,
+      )
+    insist(step.applied || after === before, 'INV-5, HLT-10: what is not applied changes nothing', world)
     const successes = opened || probing ? 0 : world.successes
     const toHealthy =
       (before.state === 'probing' || before.state === 'recovering') && after.state === 'healthy'
-    if (toHealthy) insist(successes === 5, 'HLT-6: healthy after exactly five successes', world)
+    if (toHealthy) insist(successes === 5, 'INV-8, HLT-6: healthy after exactly five successes', world)
     if (after.state === 'probing' || after.state === 'recovering')
       insist(
         after.recoverySuccesses === successes,
-        'HLT-6: the count is that of successes since probing began',
+        'INV-8, HLT-6: the count is that of successes since probing began',
         world,
       )
     if (!success && !switched && recovery(after) !== recovery(before))
@@ -217,10 +225,18 @@ class Model {
     }
     if (row.state === 'circuit_open') {
       const early = row.openUntil - 1
-      insist(!machine.coolDownOver(row, early).applied, 'HLT-5: not before the cooldown is over', world)
-      insist(!machine.afterPing(row, true, early).applied, 'HLT-5: not before the cooldown is over', world)
+      insist(
+        !machine.coolDownOver(row, early).applied,
+        'INV-9, HLT-5: not before the cooldown is over',
+        world,
+      )
+      insist(
+        !machine.afterPing(row, true, early).applied,
+        'INV-9, HLT-5: not before the cooldown is over',
+        world,
+      )
       const probing = machine.coolDownOver(row, due)
-      insist(!machine.coolDownOver(probing.row, due).applied, 'HLT-5: into probing once', world)
+      insist(!machine.coolDownOver(probing.row, due).applied, 'INV-11, HLT-5: into probing once', world)
       take('cool', due, probing)
       if (row.pingFirst && row.counters.persistentOpenings < 4)
         take('ping_failed', due, machine.afterPing(row, false, due))
@@ -228,7 +244,7 @@ class Model {
       const idle = [machine.coolDownOver(row, now + 1e15), machine.afterPing(row, true, now + 1e15)]
       insist(
         idle.every((step) => step.row === row),
-        'HLT-11: only an open circuit goes to probing',
+        'INV-10, HLT-11: only an open circuit goes to probing',
         world,
       )
     }
@@ -250,7 +266,7 @@ class Model {
 function expectFolded(folded: Folded, row: HealthRow, world: World): void {
   insist(
     JSON.stringify(folded) === JSON.stringify(foldedOf(row)),
-    'HLT-18: folding the events gives the row',
+    'INV-23, HLT-18: folding the events gives the row',
     world,
   )
 }
@@ -399,5 +415,5 @@ function checkWayBack(
     }
   }
   const stuck = [...enabled].filter((key) => !reaching.has(key))
-  if (stuck.length > 0) throw new Violation(`HLT-6: no way back to healthy from ${stuck[0]}`)
+  if (stuck.length > 0) throw new Violation(`INV-14, HLT-6: no way back to healthy from ${stuck[0]}`)
 }

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import { applyCatalog } from '../catalog/apply.ts'
@@ -230,7 +231,7 @@ function tell(told: Told): void {
     `  Database      ${store.where}`,
     `  Data          ${config.dataDir}`,
     `  API           ${url}/openapi.json`,
-    `  Admin API     ${url}/admin/api/  with the token ${service.adminToken}`,
+    `  Admin API     ${url}/admin/api/  with the token ${tokenIn(told)}`,
     ...(demo ? [`  Simulator     ${demo.simulatorUrl}/control/`, `  Demo API key  ${demo.apiKey}`] : []),
     '',
     ...(demo
@@ -241,6 +242,12 @@ function tell(told: Told): void {
     '',
   ]
   process.stdout.write(lines.join('\n'))
+}
+
+/** Where it is, save for the demo's: what a service prints ends in somebody's log. */
+function tokenIn({ config, service, demo }: Told): string {
+  if (config.adminToken !== null) return 'of ADMIN_TOKEN'
+  return demo ? service.adminToken : `in ${join(config.dataDir, 'admin.token')}`
 }
 
 function firstRequest(url: string, key: string): string[] {

@@ -2,14 +2,23 @@
  * The auditor: what must hold of a database and of what providers saw, whatever happened on the way. Each finding is a
  * sentence; a sound run has none.
  */
-import { rowsOf, type System } from './kit.ts'
+import { createHash } from 'node:crypto'
+import { type EventDetail, type Folded, foldEvents, type HealthEvent } from '../../src/core/health-event.ts'
+import type { Sql } from '../../src/store/database.ts'
 
-interface Ledger {
-  readonly attempts: readonly {
-    readonly attempt: string
-    readonly posts: number
-    readonly accepted: number
-  }[]
+/** What is audited: a database, and the control API of the simulator that stood in for the providers. */
+export interface Audited {
+  readonly db: Sql
+  readonly control: (method: string, path: string) => Promise<unknown>
+}
+
+interface Entry {
+  readonly attempt: string
+  readonly operation: string
+  readonly posts: number
+  readonly accepted: number
+  readonly jobs: readonly string[]
+  readonly faults: readonly string[]
 }
 
 const RULES: readonly { readonly rule: string; readonly sql: string }[] = [
@@ -51,28 +60,74 @@ const RULES: readonly { readonly rule: string; readonly sql: string }[] = [
       where a.id is null or r.attempt_id is null or a.round <> r.number or a.task_id <> r.task_id`,
   },
   {
+    rule: 'content and request errors moved no health',
+    sql: `select e.id::text as what from health_events e join attempt a on a.id = e.attempt_id
+      where e.applied and a.category in ('content', 'request') and a.uncertain_at is null
+        and e.detail->>'news' in ('failed', 'uncertain', 'capacity')`,
+  },
+  {
+    rule: 'a probe was granted only while nothing of its epoch was held',
+    sql: `select r.task_id::text as what from round r join attempt a on a.id = r.attempt_id
+      cross join lateral (values ('channel', a.channel_id, a.channel_epoch), ('supply', a.supply_id, a.supply_epoch)) level(name, id, epoch)
+      join health_events e on e.level = level.name and e.level_id = level.id and e.kind = 'probing_started' and e.epoch_after = level.epoch
+      where r.outcome = 'granted' and (r.reservation->level.name->>'in_use_epoch')::int > 0 and not exists (
+        select from health_events later where later.level = e.level and later.level_id = e.level_id
+          and later.kind = 'recovery_started' and later.epoch_after = e.epoch_after and later.at < a.created_at)`,
+  },
+  {
+    rule: 'results of a task are of one attempt, which succeeded',
+    sql: `select t.id::text as what from task t where exists (select from task_output o where o.task_id = t.id)
+      and (select count(*) from attempt a where a.task_id = t.id and a.state = 'succeeded') <> 1`,
+  },
+  {
+    rule: 'no two attempts of a channel have one job',
+    sql: `select min(id::text) as what from attempt where provider_task_id is not null group by channel_id, provider_task_id having count(*) > 1`,
+  },
+  {
     rule: 'a success has its result',
     sql: `select t.id::text as what from task t where t.state = 'succeeded'
       and not exists (select from task_output o where o.task_id = t.id and o.asset_digest is not null)`,
   },
 ]
 
+/** What must hold at the end, when everything has had its time. */
+const AT_THE_END: readonly { readonly rule: string; readonly sql: string }[] = [
+  { rule: 'every task has ended', sql: `select id::text as what from task where ended_at is null` },
+  { rule: 'every attempt has ended', sql: `select id::text as what from attempt where ended_at is null` },
+  {
+    rule: 'no lease is held',
+    sql: `select attempt_id::text as what from capacity_lease where released_at is null`,
+  },
+]
+
 /** At any moment. */
-export async function audit(system: System): Promise<string[]> {
+export async function audit(audited: Audited): Promise<string[]> {
+  return [
+    ...(await broken(audited.db, RULES)),
+    ...(await overTheLimit(audited.db)),
+    ...(await unfolded(audited.db)),
+    ...(await againstTheLedger(audited)),
+  ]
+}
+
+/** At the end of a run. */
+export async function auditTheEnd(audited: Audited): Promise<string[]> {
+  return [...(await audit(audited)), ...(await broken(audited.db, AT_THE_END))]
+}
+
+async function broken(db: Sql, rules: typeof RULES): Promise<string[]> {
   const findings: string[] = []
-  for (const { rule, sql } of RULES) {
-    for (const { what } of await rowsOf<{ what: string }>(system.db, sql)) findings.push(`${rule}: ${what}`)
-  }
-  findings.push(...(await overTheLimit(system)), ...(await doubledJobs(system)))
+  for (const { rule, sql } of rules)
+    for (const { what } of await rowsOf<{ what: string }>(db, sql)) findings.push(`${rule}: ${what}`)
   return findings
 }
 
 /** The history of leases, swept: never more at once than the level's limit, at either level. */
-async function overTheLimit(system: System): Promise<string[]> {
+async function overTheLimit(db: Sql): Promise<string[]> {
   const findings: string[] = []
   for (const level of ['channel', 'supply'] as const) {
     const rows = await rowsOf<{ id: string; most: number; concurrency: number }>(
-      system.db,
+      db,
       `with change as (
           select ${level}_id as id, granted_at as at, 1 as step from capacity_lease
           union all select ${level}_id, released_at, -1 from capacity_lease where released_at is not null),
@@ -86,8 +141,126 @@ async function overTheLimit(system: System): Promise<string[]> {
   return findings
 }
 
-/** What the providers counted by the trace header that carries the attempt's ID. */
-async function doubledJobs(system: System): Promise<string[]> {
-  const { attempts } = (await system.control('GET', '/attempts?min_accepted=2')) as Ledger
-  return attempts.map(({ attempt, accepted }) => `attempt ${attempt} created ${accepted} jobs`)
+interface EventRow extends Record<string, unknown> {
+  readonly level_id: string
+  readonly kind: HealthEvent['kind']
+  readonly from: HealthEvent['from']
+  readonly to: HealthEvent['to']
+  readonly epoch_before: bigint
+  readonly epoch_after: bigint
+  readonly recovery_successes: number
+  readonly applied: boolean
+  readonly detail: EventDetail
+}
+
+/** HLT-18: the events of each level, folded, are its row. */
+async function unfolded(db: Sql): Promise<string[]> {
+  const findings: string[] = []
+  for (const level of ['channel', 'supply'] as const) {
+    // Read in one statement each, so that a level that is just moving is not called wrong: it is looked at again.
+    for (let tries = 0; ; tries += 1) {
+      const wrong = await wrongFolds(db, level)
+      if (wrong.length === 0) break
+      if (tries < 3) continue
+      findings.push(...wrong)
+      break
+    }
+  }
+  return findings
+}
+
+async function wrongFolds(db: Sql, level: 'channel' | 'supply'): Promise<string[]> {
+  const rows = await rowsOf<{
+    id: string
+    state: string
+    epoch: bigint
+    recovery: number
+    events: EventRow[] | null
+  }>(
+    db,
+    `select h.${level}_id as id, h.state, h.epoch, h.recovery_successes as recovery,
+      (select jsonb_agg(jsonb_build_object('kind', e.kind, 'from', e.from_state, 'to', e.to_state, 'epoch_before', e.epoch_before,
+        'epoch_after', e.epoch_after, 'recovery_successes', e.recovery_successes, 'applied', e.applied, 'detail', e.detail) order by e.id)
+        from health_events e where e.level = '${level}' and e.level_id = h.${level}_id) as events
+      from ${level}_health h`,
+  )
+  return rows.flatMap((row) => {
+    const folded = foldEvents((row.events ?? []).map(eventOf))
+    const isRow =
+      folded.state === row.state &&
+      BigInt(folded.epoch) === BigInt(row.epoch) &&
+      folded.recoverySuccesses === row.recovery &&
+      folded.brokenAt === null
+    return isRow
+      ? []
+      : [
+          `the events of ${level} ${row.id} do not fold to its row: ${JSON.stringify(folded satisfies Folded)}`,
+        ]
+  })
+}
+
+function eventOf(row: EventRow): HealthEvent {
+  return {
+    kind: row.kind,
+    from: row.from,
+    to: row.to,
+    epochBefore: Number(row.epoch_before),
+    epochAfter: Number(row.epoch_after),
+    recoverySuccesses: row.recovery_successes,
+    applied: row.applied,
+    detail: row.detail,
+  }
+}
+
+interface AttemptRow extends Record<string, unknown> {
+  readonly id: string
+  readonly kind: string
+  readonly provider_task_id: string | null
+  readonly doubted: boolean
+  readonly number: number | null
+}
+
+/**
+ * What the providers counted by the trace header that carries the attempt's ID: one POST at most, one job at most, save
+ * where the provider itself made several of one POST; and every job that was made is known, or written down as doubtful.
+ */
+async function againstTheLedger(audited: Audited): Promise<string[]> {
+  const entries = await allEntries(audited)
+  const rows = await rowsOf<AttemptRow>(
+    audited.db,
+    `select id::text, kind, provider_task_id, number, uncertain_at is not null or state = 'submitting' as doubted from attempt`,
+  )
+  const attempts = new Map(rows.map((row) => [row.id, row]))
+  return entries.flatMap((entry) => findingsOf(entry, attempts.get(entry.attempt)))
+}
+
+async function allEntries({ control }: Audited): Promise<Entry[]> {
+  const entries: Entry[] = []
+  for (;;) {
+    const page = (await control('GET', `/attempts?limit=1000&offset=${entries.length}`)) as {
+      attempts: Entry[]
+      total: number
+    }
+    entries.push(...page.attempts)
+    if (page.attempts.length === 0 || entries.length >= page.total) return entries
+  }
+}
+
+function findingsOf(entry: Entry, attempt: AttemptRow | undefined): string[] {
+  const findings: string[] = []
+  if (entry.posts > 1) findings.push(`attempt ${entry.attempt} was posted ${entry.posts} times`)
+  if (entry.accepted > 1 && !entry.faults.includes('duplicate_accept'))
+    findings.push(`attempt ${entry.attempt} created ${entry.accepted} jobs`)
+  if (!attempt) return [...findings, `attempt ${entry.attempt} was posted, and is not in the database`]
+  if (attempt.number === null) findings.push(`attempt ${entry.attempt} was posted, and is called abandoned`)
+  const known =
+    attempt.kind === 'image' || attempt.doubted || entry.jobs.includes(attempt.provider_task_id ?? '')
+  if (entry.accepted > 0 && !known)
+    findings.push(`attempt ${entry.attempt} made job ${entry.jobs[0]}, and nobody wrote it down`)
+  return findings
+}
+
+async function rowsOf<Row extends Record<string, unknown>>(db: Sql, text: string): Promise<Row[]> {
+  const name = `audit-${createHash('sha256').update(text).digest('hex').slice(0, 16)}`
+  return (await db.query<Row>({ name, text })).rows
 }

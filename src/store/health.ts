@@ -145,6 +145,6 @@ async function firstTime(tx: Sql, told: LevelNews): Promise<boolean> {
   if (told.attemptId === null) return true
   const { rows } = await tx.query<{ kind: NewsKind }>(GIVEN, [told.attemptId, told.level])
   if (!mayGive(told.news.kind, new Set(rows.map((row) => row.kind)))) return false
-  await tx.query(GIVE, [told.attemptId, told.level, told.news.kind])
-  return true
+  // Who tells the same at the same time waits here for the first, and finds it told.
+  return (await tx.query(GIVE, [told.attemptId, told.level, told.news.kind])).rowCount === 1
 }

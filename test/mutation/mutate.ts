@@ -61,11 +61,7 @@ const INCLUDED = {
   'health-quick': [
     'src/core/{escalation,health,health-columns,health-news,health-settings,health-window,outcome,retry}.test.ts',
   ],
-  health: [
-    'src/core/health-properties.test.ts',
-    'test/health/every-state.test.ts',
-    'test/health/two-levels.test.ts',
-  ],
+  health: ['src/core/health-properties.test.ts', 'test/health/every-state.test.ts'],
 }
 
 function vitest(name: keyof typeof INCLUDED): string[] {
@@ -130,11 +126,13 @@ function mutantsOf(file: string): Mutant[] {
   const source = readFileSync(join(ROOT, 'src/core', `${file}.ts`), 'utf8')
   const lines = source.split('\n')
   const mutants: Mutant[] = []
+  const spelled = listsOfTypes(lines)
   let comment = false
   for (const [at, line] of lines.entries()) {
     if (/^\s*\/\*/.test(line)) comment = true
     const skip =
       comment ||
+      spelled.has(at) ||
       /^\s*(?:\/\/|import |export \{|\}? ?from |type |readonly |export (?:type|interface) )/.test(line) ||
       /^\s*\|/.test(line)
     if (/\*\/\s*$/.test(line)) comment = false
@@ -150,6 +148,16 @@ function mutantsOf(file: string): Mutant[] {
     }
   }
   return mutants.concat(swappedEntries(file, lines), inlineLists(file, lines), droppedEntries(file, lines))
+}
+
+/** Lines of lists that only spell a type (`as const`): the compiler is their judge. */
+function listsOfTypes(lines: readonly string[]): ReadonlySet<number> {
+  const spelled = new Set<number>()
+  for (const [end, line] of lines.entries()) {
+    if (!/^\] as const$/.test(line)) continue
+    for (let at = end - 1; at >= 0 && !/= \[$/.test(lines[at] ?? ''); at -= 1) spelled.add(at)
+  }
+  return spelled
 }
 
 /** Lists of names on one line, the strategies' keys among them: each neighbour swapped, each entry left out. */
@@ -261,7 +269,7 @@ function main(names: readonly string[]): number {
 }
 
 function fails(cwd: string, args: readonly string[]): boolean {
-  return spawnSync(process.execPath, args, { cwd, stdio: 'ignore', timeout: 60_000 }).status !== 0
+  return spawnSync(process.execPath, args, { cwd, stdio: 'ignore', timeout: 180_000 }).status !== 0
 }
 
 const given = process.argv.slice(2)

@@ -232,6 +232,12 @@ describe('most channels out of reach at once', () => {
       await unreached(['ark-south', 'relay'])
       await rowsOf(system.db, `update attempt set next_poll_at = clock_timestamp() where poll_owner is null`)
       await until('a poll to fail', async () => (await failures()) >= n)
+      // Each of them shows that the channel is out of reach, also before three in a row are news.
+      expect(await rowsOf(system.db, 'select channel_id from channel_reach order by 1')).toMatchObject([
+        { channel_id: 'ark-north' },
+        { channel_id: 'ark-south' },
+        { channel_id: 'relay' },
+      ])
     }
     expect(await eventsOf(system, 'ark-north')).toMatchObject([{ kind: 'ignored', applied: false }])
     expect(await healthOf(system, 'channel', 'ark-north')).toMatchObject({ state: 'healthy' })

@@ -339,6 +339,28 @@ describe('twenty clients that report at once', () => {
     ])
   })
 
+  it('HLT-19, HLT-10: polls without an answer count once for their attempt, a hundred times told', async () => {
+    await start()
+    const all = await clients()
+    const attemptId = uuidv7()
+    const explained = { code: 'upstream_timeout', fingerprint: 'supply|supply|awaiting_head|deadline' }
+    const news = { ...explained, epoch: null, kind: 'unanswered_polls', cause: 'ordinary' } as const
+    const settings = { ...HEALTH_DEFAULTS, sameFailureMs: 0.001 }
+    for (let n = 0; n < 5; n += 1)
+      await Promise.all(
+        all.map(({ db }) =>
+          db.transaction((tx) =>
+            applyLevelNews(tx, [{ level: 'channel', id: CHANNEL, attemptId, news }], settings),
+          ),
+        ),
+      )
+    expect(await healthOf(system, 'channel', CHANNEL)).toMatchObject({
+      state: 'healthy',
+      counters: { consecutive_failures: 1 },
+    })
+    expect((await eventsOf(system, CHANNEL)).map((event) => event.kind)).toEqual(['failure_counted'])
+  })
+
   it('HLT-8, HLT-19: a failure reopens once', async () => {
     const { all, granted } = await submitted()
     const refused: Outcome = { kind: 'refused', fault: FAULT, requestId: null }

@@ -57,6 +57,14 @@ describe('health as PostgreSQL keeps it', () => {
     expect(healthFromColumns(columns)).toEqual(open)
   })
 
+  it('HLT-12: what a row of an older version does not say is nothing special', () => {
+    expect(healthFromColumns({ ...NEW, not_before: 5 }).hold).toEqual({ notBefore: 5, count: 1 })
+    const open = { ...NEW, state: 'circuit_open', open_until: 1 } as const
+    expect(healthFromColumns(open)).toMatchObject({ state: 'circuit_open', pingFirst: false })
+    const instant = { ...NEW, counters: { outcomes: [[1, 0]] } }
+    expect(healthFromColumns(instant).counters.outcomes).toEqual([{ at: 1, ok: true, durationMs: 0 }])
+  })
+
   it.each<[string, Partial<HealthColumns>, string]>([
     ['a negative epoch', { epoch: -1 }, 'epoch is -1, but must be a whole number of 0 or more'],
     [
@@ -96,12 +104,12 @@ describe('health as PostgreSQL keeps it', () => {
     [
       'an outcome without a meaning',
       { counters: { outcomes: [[1, 'ok']] } },
-      'counters.outcomes[0][1] is "ok"',
+      'counters.outcomes[0][1] is "ok", but must be true, false or a duration in milliseconds',
     ],
     [
       'a failure without a cause',
       { counters: { last_failure: { at: 1 } } },
-      'counters.last_failure.fingerprint is undefined',
+      'counters.last_failure.fingerprint is undefined, but must be text',
     ],
     [
       'a failure that is no object',

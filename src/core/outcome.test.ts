@@ -89,6 +89,18 @@ describe('a submission that never left', () => {
       'ERR_TLS_CERT_ALTNAME_INVALID',
       'supply/channel retryable not_sent persistent_failure certificate_refused',
     ],
+    ...[
+      'SELF_SIGNED_CERT_IN_CHAIN',
+      'HOSTNAME_MISMATCH',
+      'INVALID_CA',
+      'INVALID_PURPOSE',
+      'PATH_LENGTH_EXCEEDED',
+    ].map((code) => [
+      'a certificate that is refused',
+      code,
+      'supply/channel retryable not_sent persistent_failure certificate_refused',
+    ]),
+    ['our own protocol', 'UND_ERR_NOT_SUPPORTED', 'request/attempt final not_sent none call_misbuilt'],
     ['our own mistake', 'UND_ERR_INVALID_ARG', 'request/attempt final not_sent none call_misbuilt'],
     [
       'our own length',
@@ -105,6 +117,7 @@ describe('a submission that never left', () => {
   it.each(['deadline', 'stopped'] as const)('UNK-7: our own %s says nothing against the channel', (kind) => {
     expect(classifySubmission(connecting({ kind }))).toMatchObject({
       certainty: 'not_sent',
+      retryable: true,
       impact: 'none',
       connection: false,
     })
@@ -143,7 +156,11 @@ describe('a submission that may have arrived', () => {
   })
 
   it('UNK-7: our own stop after the first byte: unknown, and no failure of anybody', () => {
-    expect(classifySubmission(awaiting({ kind: 'stopped' }))).toMatchObject({ ...UNKNOWN, impact: 'none' })
+    expect(classifySubmission(awaiting({ kind: 'stopped' }))).toMatchObject({
+      ...UNKNOWN,
+      impact: 'none',
+      code: 'submission_unknown',
+    })
   })
 })
 
@@ -199,7 +216,7 @@ describe('a complete answer to a submission', () => {
   })
 
   it('UNK-7: no declaration makes a redirect or a 408 a refusal', () => {
-    for (const status of [301, 302, 303, 307, 308, 408]) {
+    for (const status of [300, 301, 302, 303, 307, 308, 399, 408]) {
       expect(classifySubmission(complete(status, said({ provesRefusal: true })))).toMatchObject(UNKNOWN)
     }
   })
@@ -232,6 +249,85 @@ describe('the same cause has the same fingerprint', () => {
       'unknown|attempt|awaiting_head|UND_ERR_SOCKET',
     )
   })
+
+  it('HLT-16: it names the stage, and where nobody gave a code, that', () => {
+    expect(classifyEnded(said()).fingerprint).toBe('content|request|ended|Sensitive')
+    expect(classifyEnded(said({ providerCode: null })).fingerprint).toBe('content|request|ended|none')
+    expect(classifySubmission(complete(400, said({ providerCode: null }))).fingerprint).toBe(
+      'content|request|http|400',
+    )
+    const order = meaning('supply/supply', 'order_unsupported')
+    expect(classifyUnbuilt(order, 'no such size').fingerprint).toBe(
+      'supply|supply|building|order_unsupported',
+    )
+    for (const kind of ['deadline', 'stopped', 'too_large'] as const)
+      expect(classifySubmission(reading(200, { kind })).fingerprint).toBe(
+        `unknown|attempt|reading_body|${kind}`,
+      )
+  })
+
+  it('HLT-16: a number of five digits is a code, one of six an ID; a name is cut at 64', () => {
+    const last = (providerCode: string) => classifyEnded(said({ providerCode })).fingerprint.split('|').at(-1)
+    expect(last('12345')).toBe('12345')
+    expect(last('123456')).toBe('#')
+    expect(last('a'.repeat(70))).toBe('a'.repeat(64))
+    expect(last('a[0].b-c#d  e')).toBe('a.b-c#d_e')
+  })
+})
+
+describe('what a fault says to operators', () => {
+  const end = (given: TransportEnd) => classifySubmission(awaiting(given)).message
+
+  it('ERR-1: how the exchange ended', () => {
+    expect(end(error('EPIPE'))).toBe('EPIPE: as it was said')
+    expect(end({ kind: 'deadline' })).toBe('The time of the call was up.')
+    expect(new Set((['deadline', 'stopped', 'too_large'] as const).map((kind) => end({ kind }))).size).toBe(3)
+    expect(end({ kind: 'stopped' })).not.toBe('')
+    expect(end({ kind: 'too_large' })).not.toBe('')
+  })
+
+  it('ERR-1: the provider’s own words, or that there were none', () => {
+    expect(classifySubmission(complete(400, said())).message).toBe('Sensitive: no')
+    for (const statement of [null, said({ message: '' })])
+      expect(classifySubmission(complete(502, statement)).message).toBe(
+        'HTTP 502, without an answer that could be read',
+      )
+  })
+
+  it('ERR-1: the status, where a head came', () => {
+    for (const classify of [classifySubmission, classifyRead]) {
+      expect(classify(awaiting(error('EPIPE'))).httpStatus).toBeNull()
+      expect(classify(reading(503, error('EPIPE'))).httpStatus).toBe(503)
+      expect(classify(complete(429)).httpStatus).toBe(429)
+      expect(classify(connecting(error('EPIPE'))).httpStatus).toBeNull()
+    }
+    expect(classifyEnded(said())).toMatchObject({
+      httpStatus: null,
+      retryAfterMs: null,
+      providerCode: 'Sensitive',
+    })
+  })
+
+  it('ERR-4: whether it is about a real person', () => {
+    expect(meaning('content/request', 'content_refused').realPerson).toBe(false)
+    const person = meaning('content/request', 'real_person_refused', { realPerson: true })
+    expect(person.realPerson).toBe(true)
+    expect(classifyEnded(said({ meaning: person })).realPerson).toBe(true)
+    expect(classifyEnded(said()).realPerson).toBe(false)
+  })
+
+  it('ERR-1: a meaning is what its place says, for every place', () => {
+    for (const category of ['content', 'request', 'supply', 'capacity', 'unknown'] as const)
+      for (const scope of ['request', 'supply', 'channel', 'attempt'] as const)
+        expect(meaning(`${category}/${scope}`, 'upstream_error')).toEqual({
+          category,
+          scope,
+          code: 'upstream_error',
+          retryable: false,
+          impact: 'none',
+          realPerson: false,
+        })
+  })
 })
 
 describe('a call that may be repeated', () => {
@@ -259,6 +355,8 @@ describe('a call that may be repeated', () => {
       'supply/supply retryable unknown failure answer_unreadable',
     ],
     ['nonsense', complete(200), 'supply/supply retryable unknown failure answer_unreadable'],
+    ['a bare 500', complete(500), 'supply/supply retryable unknown failure upstream_error'],
+    ['399', complete(399), 'supply/supply retryable unknown failure answer_unreadable'],
     ['a redirect', complete(302), 'supply/supply retryable unknown failure answer_unreadable'],
     ['a refused key', complete(401), 'supply/channel retryable unknown persistent_failure key_refused'],
     ['408', complete(408), 'supply/supply retryable unknown failure upstream_timeout'],
@@ -267,6 +365,20 @@ describe('a call that may be repeated', () => {
     ['a coded 500', complete(500, said()), 'content/request retryable unknown none content_refused'],
   ])('HLT-10: a poll that meets %s', (_, evidence, expected) => {
     expect(verdict(classifyRead(evidence))).toBe(expected)
+  })
+
+  it('HLT-10: one that runs out of time while connecting shows that nobody answers; one that we stop does not', () => {
+    expect(classifyRead(connecting({ kind: 'deadline' }))).toMatchObject({
+      code: 'connection_failed',
+      connection: true,
+      fingerprint: 'supply|channel|connecting|CONNECT_DEADLINE',
+      message: 'CONNECT_DEADLINE: The time of the call was up.',
+    })
+    expect(classifyRead(connecting({ kind: 'stopped' }))).toMatchObject({
+      code: 'call_stopped',
+      connection: false,
+      impact: 'none',
+    })
   })
 })
 

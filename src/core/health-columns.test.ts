@@ -106,6 +106,7 @@ describe('health as PostgreSQL keeps it', () => {
       { counters: { outcomes: [[1, 'ok']] } },
       'counters.outcomes[0][1] is "ok", but must be true, false or a duration in milliseconds',
     ],
+    ['a duration that is text', { counters: { outcomes: [[1, '5']] } }, 'counters.outcomes[0][1] is "5"'],
     [
       'a failure without a cause',
       { counters: { last_failure: { at: 1 } } },

@@ -24,6 +24,7 @@ import { runImage } from './image.ts'
 import type { Journal } from './journal.ts'
 import { Loop } from './loop.ts'
 import { Outbox } from './outbox.ts'
+import { settleOwnOrphans } from './own-orphans.ts'
 import { Poller } from './poller.ts'
 import { Reconciler } from './reconciler.ts'
 import { Resolver } from './resolver.ts'
@@ -83,6 +84,7 @@ export class Engine implements Dispatching {
   readonly #dispatch: () => Promise<boolean>
   readonly #dispatchLoop: Loop
   readonly #images = new Set<Promise<unknown>>()
+  readonly #inHand = new Set<string>()
   #claimGoodUntil = 0
   #stopping = false
   #insistUntil = Number.POSITIVE_INFINITY
@@ -118,6 +120,7 @@ export class Engine implements Dispatching {
       {
         ...common,
         mayStillSend: () => this.#mayStillSend(),
+        inHand: this.#inHand,
         callbackUrl: options.callbackUrl ?? (() => null),
         timeoutMs: this.#timing.submitTimeoutMs,
       },
@@ -140,6 +143,7 @@ export class Engine implements Dispatching {
     await this.#register()
     this.#claimGoodUntil = sentAt + this.#claimSeconds * 1000
     this.#loops.push(this.#loop('heartbeat', (this.#claimSeconds * 1000) / 5, () => this.#beat()))
+    this.#loops.push(this.#loop('own-orphans', this.#claimSeconds * 1000, () => this.#ownOrphans()))
     if (roles.includes('dispatch')) this.#loops.push(this.#dispatchLoop)
     if (roles.includes('poll')) this.#loops.push(this.#loop('poller', 250, () => this.#poller.tick()))
     if (roles.includes('reconcile')) {
@@ -189,6 +193,7 @@ export class Engine implements Dispatching {
         providers,
         assets,
         settle: this.settle,
+        inHand: this.#inHand,
         journal,
         mayStillSend: () => this.#mayStillSend(),
         resultLifeMs,
@@ -251,6 +256,12 @@ export class Engine implements Dispatching {
 
   async #reconcile(): Promise<boolean> {
     await this.#reconciler.tick(performance.now())
+    return false
+  }
+
+  async #ownOrphans(): Promise<boolean> {
+    const ports = { db: this.#options.db, owner: this.id, inHand: this.#inHand, settle: this.settle }
+    await settleOwnOrphans(ports, 2 * this.#claimSeconds)
     return false
   }
 

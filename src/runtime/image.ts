@@ -22,7 +22,7 @@ import { orderOf } from './order.ts'
 import type { ImageAnswer, IncomingRequest, RequestContent } from './service.ts'
 import type { Settle } from './settle.ts'
 import type { Outcome, Settled } from './settlement.ts'
-import { BROKEN_CALL } from './submitter.ts'
+import { BROKEN_CALL, unopened } from './submitter.ts'
 import { endWaiting } from './waiting-end.ts'
 
 export interface ImagePorts {
@@ -33,6 +33,8 @@ export interface ImagePorts {
   readonly providers: ReadonlyMap<string, ProviderAdapter>
   readonly assets: AssetStore
   readonly settle: Settle
+  /** Attempts that this process is working on (own-orphans.ts). */
+  readonly inHand: Set<string>
   readonly journal: Journal
   readonly mayStillSend: () => boolean
   readonly resultLifeMs: number
@@ -237,24 +239,39 @@ class ImageWalk {
   }
 
   async #attempt(granted: Reserved & { kind: 'granted' }): Promise<Settled> {
-    const { settle, journal, db } = this.#ports
-    const [row] = await readSubmissions(db, [granted.attemptId])
-    if (!row) throw new Error(`attempt ${granted.attemptId} is gone`)
-    const outcome = await this.#call(row).catch((error: unknown): Outcome => {
+    const { settle, inHand } = this.#ports
+    inHand.add(granted.attemptId)
+    try {
+      return await settle.apply(granted.attemptId, granted.fence, await this.#tryOut(granted))
+    } finally {
+      inHand.delete(granted.attemptId)
+    }
+  }
+
+  async #tryOut(granted: Reserved & { kind: 'granted' }): Promise<Outcome> {
+    const { journal, db } = this.#ports
+    // A database that is gone now leaves an attempt of which nothing was sent.
+    const row = await readSubmissions(db, [granted.attemptId])
+      .then(([first]) => first)
+      .catch((error: unknown) => {
+        journal.fault('image.read', error, { attempt: granted.attemptId })
+        return undefined
+      })
+    if (!row) return { kind: 'not_started' }
+    return this.#call(row).catch((error: unknown): Outcome => {
       journal.fault('image.call', error, { attempt: row.attempt_id })
       return { kind: 'unknown', fault: BROKEN_CALL, requestId: null }
     })
-    return settle.apply(granted.attemptId, granted.fence, outcome)
   }
 
   async #call(row: SubmissionRow): Promise<Outcome> {
     const adapter = this.#ports.providers.get(row.provider)
+    if (!adapter?.generateImage) return { kind: 'unsendable', why: `provider ${row.provider} has no images` }
     const opened = await this.#open(row).catch((error: unknown) => {
       this.#ports.journal.fault('image.prepare', error, { attempt: row.attempt_id })
-      return null
+      return { failed: error }
     })
-    if (!adapter?.generateImage || !opened)
-      return { kind: 'unsendable', why: 'the stored request could not be opened' }
+    if ('failed' in opened) return unopened(opened.failed)
     const startedAt = this.#ports.clock()
     const reply = await adapter.generateImage(opened.account, {
       attemptId: row.attempt_id,

@@ -8,6 +8,7 @@ import type { ProviderAdapter, Submission, SubmitReply, VideoOrder } from '../pr
 import type { AssetStore } from '../store/assets.ts'
 import { beginSubmitting, readSubmissions, type SubmissionRow } from '../store/attempts.ts'
 import type { Database } from '../store/database.ts'
+import { isDatabaseGone } from '../store/database-errors.ts'
 import type { Accounts } from './accounts.ts'
 import type { GrantedAttempt } from './dispatcher.ts'
 import type { Journal } from './journal.ts'
@@ -23,6 +24,8 @@ export interface SubmitterPorts {
   readonly providers: ReadonlyMap<string, ProviderAdapter>
   readonly assets: AssetStore
   readonly settle: Settle
+  /** Attempts that this process is working on (own-orphans.ts). */
+  readonly inHand: Set<string>
   readonly journal: Journal
   /** False once this process's claims may have run out: then nothing of it may be sent. */
   readonly mayStillSend: () => boolean
@@ -52,6 +55,7 @@ export class Submitter {
   }
 
   submit(attempts: readonly GrantedAttempt[]): void {
+    for (const attempt of attempts) this.#ports.inHand.add(attempt.id)
     this.#reserved.push(...attempts)
     this.#beginning ??= this.#drain().finally(() => {
       this.#beginning = null
@@ -70,12 +74,15 @@ export class Submitter {
   async #drain(): Promise<void> {
     while (this.#reserved.length > 0 && !this.#stopping) {
       const batch = this.#reserved.splice(0, LARGEST_BATCH)
+      let called: ReadonlySet<string> = new Set()
       try {
-        await this.#begin(batch)
+        called = await this.#begin(batch)
       } catch (error) {
-        // They stay `reserved` with this owner; the reconciler gives them back to the queue.
         this.#ports.journal.fault('submitter.begin', error)
         for (const attempt of batch) await this.#giveBack(attempt)
+      } finally {
+        // Those that are called leave the hand when their answer is written down.
+        for (const { id } of batch) if (!called.has(id)) this.#ports.inHand.delete(id)
       }
     }
   }
@@ -88,7 +95,8 @@ export class Submitter {
     }
   }
 
-  async #begin(batch: readonly GrantedAttempt[]): Promise<void> {
+  /** Answers the attempts that are being called now. */
+  async #begin(batch: readonly GrantedAttempt[]): Promise<ReadonlySet<string>> {
     const { db, owner } = this.#ports
     const rows = await readSubmissions(
       db,
@@ -99,6 +107,7 @@ export class Submitter {
       retry: true,
     })
     for (const prepared of ready) if (begun.has(prepared.row.attempt_id)) this.#call(prepared)
+    return begun
   }
 
   /** Open inputs and account before `submitting` is said, so that a fault of ours leaves an attempt that was none. */
@@ -112,8 +121,7 @@ export class Submitter {
         ready.push({ row, fence, ...(await this.#open(row)) })
       } catch (error) {
         this.#ports.journal.fault('submitter.prepare', error, { attempt: row.attempt_id })
-        const why = 'the stored request could not be opened'
-        await this.#ports.settle.apply(row.attempt_id, fence, { kind: 'unsendable', why })
+        await this.#ports.settle.apply(row.attempt_id, fence, unopened(error))
       }
     }
     return ready
@@ -135,7 +143,10 @@ export class Submitter {
       .catch((error) =>
         this.#ports.journal.fault('submitter.call', error, { attempt: prepared.row.attempt_id }),
       )
-      .finally(() => this.#calls.delete(call))
+      .finally(() => {
+        this.#calls.delete(call)
+        this.#ports.inHand.delete(prepared.row.attempt_id)
+      })
     this.#calls.add(call)
   }
 
@@ -160,6 +171,12 @@ export class Submitter {
     this.#ports.journal.fault('submitter.adapter', error, { attempt: row.attempt_id })
     return { kind: 'fault', fault: BROKEN_CALL, requestId: null }
   }
+}
+
+/** A database that is gone comes back; what is stored wrongly stays so. */
+export function unopened(error: unknown): Outcome {
+  if (isDatabaseGone(error)) return { kind: 'not_started' }
+  return { kind: 'unsendable', why: 'the stored request could not be opened' }
 }
 
 /** From a provider's answer to what it means for the attempt. In doubt, unknown. */

@@ -414,6 +414,18 @@ export interface Overdue {
   readonly due: 'not_started' | 'lost' | 'unresolved' | 'timed_out' | 'life_over'
 }
 
+const CLAIMED_BY = {
+  name: 'attempts-claimed-by',
+  text: `select id, fence, case state when 'reserved' then 'not_started' else 'lost' end as due from attempt
+    where owner = $1 and state in ('reserved', 'submitting') and created_at < clock_timestamp() - make_interval(secs => $2)
+      and coalesce(submitting_at, created_at) < clock_timestamp() - make_interval(secs => $2)`,
+}
+
+/** What this process has had in its claim for so long, and what is due where it is not working on it. */
+export async function claimedBy(sql: Sql, owner: string, forSeconds: number): Promise<Overdue[]> {
+  return (await sql.query<Overdue>(CLAIMED_BY, [owner, forSeconds])).rows
+}
+
 /** Attempts whose process is gone, or whose time is over. */
 export async function overdueAttempts(sql: Sql, limit: number): Promise<Overdue[]> {
   return (await sql.query<Overdue>(OVERDUE, [limit])).rows

@@ -38,6 +38,18 @@ export function finallyRolledBack(error: unknown): boolean {
   return !/^(08|57P|58|XX)/.test(error.code)
 }
 
+/** Whether it is the database that is out of reach or out of order, which passes; not what was asked of it. */
+export function isDatabaseGone(error: unknown): boolean {
+  if (error instanceof NotCommitted || error instanceof CommitUnknown) return true
+  const state = sqlState(error)
+  if (state !== undefined) return /^(08|53|57|58|XX)/.test(state)
+  if (!(error instanceof Error)) return false
+  if ('syscall' in error) return error.syscall === 'connect' || error.syscall === 'read'
+  return /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/.test(
+    error.message,
+  )
+}
+
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

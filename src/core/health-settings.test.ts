@@ -4,6 +4,7 @@ import { healthSettingsFrom } from './health-settings.ts'
 
 describe('settings of health', () => {
   it('HLT-14: what is named is changed, the rest keeps its default', () => {
+    expect(healthSettingsFrom({ window_size: 1 })).toMatchObject({ ok: true, settings: { windowSize: 1 } })
     expect(healthSettingsFrom({ cool_down_ms: 500 })).toEqual({
       ok: true,
       settings: { ...HEALTH_DEFAULTS, coolDownMs: 500 },

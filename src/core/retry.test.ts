@@ -232,3 +232,13 @@ describe('what an attempt cost', () => {
     )
   })
 })
+
+it('UNK-6, UNK-8: what was found not to have been accepted is a refusal that may change supply, and no news of health', () => {
+  expect(NOT_ACCEPTED).toMatchObject({
+    category: 'supply',
+    scope: 'supply',
+    certainty: 'rejected',
+    impact: 'none',
+    code: 'upstream_error',
+  })
+})

@@ -240,7 +240,8 @@ function main(names: readonly string[]): number {
   for (const part of parts) cpSync(join(ROOT, part), join(copy, part), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
   for (const [name, include] of Object.entries(INCLUDED)) {
-    const test = { include, maxWorkers: 1, isolate: false, bail: 1 }
+    // A slow machine must not look like a failed test.
+    const test = { include, maxWorkers: 1, isolate: false, bail: 1, testTimeout: 120_000 }
     writeFileSync(join(copy, `${name}.config.mjs`), `export default ${JSON.stringify({ test })}`)
   }
   const known = equivalents()

@@ -445,7 +445,7 @@ class Yard {
       code: string | null
     }>(
       `select a.id::text, a.supply_id as supply, a.polls, a.poll_failures as failures, a.state, a.error_code as code
-        from attempt a join task t on t.attempt_id = a.id where t.error_code = 'generation_timeout' limit 20`,
+        from attempt a join task t on t.id = a.task_id where t.error_code = 'generation_timeout' and a.number is not null order by a.id limit 40`,
     )
     return Promise.all(
       rows.map(async ({ id, supply, polls, failures, state, code }) => {

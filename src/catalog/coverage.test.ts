@@ -74,7 +74,25 @@ describe('coverage of limits', () => {
     })
     const images = mode({ inputs: { reference_images: { min: 1, max: 9 } } })
     expect(modesCover([full], [images]).kind).toBe('uncovered')
-    expect(modesCover(transformedModes([full], new Set(['reference_videos'])), [images]).kind).toBe('covered')
+    const drop = { op: 'drop_inputs', inputs: ['reference_videos'] } as const
+    expect(modesCover(transformedModes([full], [drop]), [images]).kind).toBe('covered')
+    const few = mode({ inputs: { reference_images: { min: 1, max: 4 } } })
+    const keep = (count: number) => ({ op: 'keep_first', inputs: 'reference_images', count }) as const
+    expect(modesCover(transformedModes([full], [drop, keep(4)]), [few]).kind).toBe('covered')
+    expect(modesCover(transformedModes([full], [drop, keep(5)]), [few]).kind).toBe('uncovered')
+    expect(modesCover(transformedModes([full], [keep(4)]), [few]).kind).toBe('uncovered')
+  })
+
+  it('DEG-6: a lower resolution and no sound are judged likewise, and nothing is ever raised', () => {
+    const loud = mode({ resolutions: ['480p', '1080p'], generate_audio: true })
+    const silent = mode({ resolutions: ['480p', '720p'], generate_audio: false })
+    const lower = { op: 'lower_resolution', to: '720p' } as const
+    const quiet = { op: 'drop_generated_audio' } as const
+    expect(modesCover(transformedModes([loud], [lower, quiet]), [silent]).kind).toBe('covered')
+    expect(modesCover(transformedModes([loud], [lower]), [silent]).kind).toBe('uncovered')
+    expect(modesCover(transformedModes([loud], [quiet]), [silent]).kind).toBe('uncovered')
+    const low = mode({ resolutions: ['480p'], generate_audio: false })
+    expect(transformedModes([low], [lower])).toEqual([low])
   })
 
   const range = fc.oneof(

@@ -3,6 +3,8 @@
  * each parameter. What is left of a box when another is cut out of it are boxes again, so that the proof is complete for
  * all that modes can say, and what is left over is a counterexample that can be shown.
  */
+import type { DegradationOperation } from '../core/catalog.ts'
+import { isLower } from '../core/degrade.ts'
 import type { ModeDocument, PriceConditionDocument } from './definitions.ts'
 import type { RangeJson } from './notation.ts'
 
@@ -206,13 +208,48 @@ export function unreachedPrices(prices: readonly { when?: PriceConditionDocument
   return boxes.flatMap((box, at) => (coverage([box], boxes.slice(0, at)).kind === 'covered' ? [at] : []))
 }
 
-/** The limits as a degraded supply will see them: without the kinds of input that the rule drops. */
+/** The limits as a degraded supply will see them: every mode after the rule’s operations. */
 export function transformedModes(
   modes: readonly ModeDocument[],
-  dropped: ReadonlySet<string>,
+  operations: readonly DegradationOperation[],
 ): ModeDocument[] {
-  return modes.map((mode) => ({
-    ...mode,
-    inputs: Object.fromEntries(Object.entries(mode.inputs).filter(([kind]) => !dropped.has(kind))),
-  }))
+  return modes.map((mode) => operations.reduce(transformed, mode))
+}
+
+function transformed(mode: ModeDocument, operation: DegradationOperation): ModeDocument {
+  switch (operation.op) {
+    case 'drop_inputs':
+      return withInputs(mode, (kind, range) => (operation.inputs.includes(kind) ? null : range))
+    case 'keep_first':
+      return withInputs(mode, (kind, range) =>
+        kind === operation.inputs ? capped(range, operation.count) : range,
+      )
+    case 'lower_resolution':
+      if (!('resolutions' in mode)) return mode
+      return { ...mode, resolutions: [...new Set(mode.resolutions.map((one) => lowered(one, operation.to)))] }
+    case 'drop_generated_audio':
+      return 'generate_audio' in mode ? { ...mode, generate_audio: false } : mode
+  }
+}
+
+function withInputs(
+  mode: ModeDocument,
+  change: (kind: string, range: RangeJson) => RangeJson | null,
+): ModeDocument {
+  const inputs = Object.entries(mode.inputs).flatMap(([kind, range]) => {
+    const after = change(kind, range)
+    return after === null ? [] : [[kind, after] as const]
+  })
+  return { ...mode, inputs: Object.fromEntries(inputs) }
+}
+
+/** So many at most; who must give more gives so many. */
+function capped(range: RangeJson, count: number): RangeJson {
+  if ('values' in range) return { values: [...new Set(range.values.map((value) => Math.min(value, count)))] }
+  const { min = 0, max = count } = range
+  return { min: Math.min(min, count), max: Math.min(max, count) }
+}
+
+function lowered(resolution: string, to: string): string {
+  return isLower(to, resolution) ? to : resolution
 }

@@ -3,7 +3,7 @@
  * the database is read into these, and a diff compares the two.
  */
 
-import type { RealPersonPolicy, Strategy, Tier } from '../core/catalog.ts'
+import type { DegradationOperation, RealPersonPolicy, Strategy, Tier } from '../core/catalog.ts'
 import type { DegradationMode, Media } from '../core/request.ts'
 import type { RangeJson } from './notation.ts'
 
@@ -77,7 +77,7 @@ export interface PolicyDocument {
 export interface RuleDocument {
   readonly from_profile: string
   readonly to_profile: string
-  readonly operations: readonly { readonly op: 'drop_inputs'; readonly inputs: readonly string[] }[]
+  readonly operations: readonly DegradationOperation[]
 }
 
 export interface ModelDocument {

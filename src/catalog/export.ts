@@ -51,7 +51,7 @@ export function catalogText(saved: SavedCatalog): string {
     degradation_rules: written(saved.rules, ({ definition: { from_profile, to_profile, operations } }) => ({
       from_profile,
       to_profile,
-      operations: operations.map(({ op, inputs }) => ({ op, inputs })),
+      operations: operations.map((operation) => ({ ...operation })),
     })),
     models: written(saved.models, (model, id) => modelEntry(model, bindingsOf(saved, id))),
   }

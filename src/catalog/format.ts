@@ -245,10 +245,19 @@ const ruleEntry = z.strictObject({
   to_profile: name,
   operations: z
     .array(
-      z.strictObject({
-        op: z.literal('drop_inputs'),
-        inputs: names('a kind of input'),
-      }),
+      z.discriminatedUnion('op', [
+        z.strictObject({
+          op: z.literal('drop_inputs'),
+          inputs: names('a kind of input'),
+        }),
+        z
+          .strictObject({ op: z.literal('keep_first'), inputs: name, count: whole(0, 1000) })
+          .describe('Of one kind of inputs, the first so many in the customer’s order.'),
+        z
+          .strictObject({ op: z.literal('lower_resolution'), to: name })
+          .describe('What is at it already, or below, is left as it is.'),
+        z.strictObject({ op: z.literal('drop_generated_audio') }),
+      ]),
       { error: 'expected a list of operations' },
     )
     .min(1, { error: 'expected at least one operation' }),

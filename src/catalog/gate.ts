@@ -264,10 +264,9 @@ function degradationFits({ model, bound, catalog }: Judged): Result[] {
         `rule ${ruleId} starts at profile ${from}, the model's is ${model.definition.document.profile}`,
         'make the two agree',
       )
-    const dropped = new Set(operations.flatMap((operation) => operation.inputs))
-    const coverage = coverageOf(transformedModes(limits, dropped), capabilityOf(one))
+    const coverage = coverageOf(transformedModes(limits, operations), capabilityOf(one))
     if (coverage.kind === 'covered')
-      evidence[one.id] = { rule: ruleId, rule_version: rule.version, supply, from, to, dropped: [...dropped] }
+      evidence[one.id] = { rule: ruleId, rule_version: rule.version, supply, from, to, operations }
     else
       fail(
         `${supply} does not fit the limits after ${ruleId}: ${gapText(coverage)}`,

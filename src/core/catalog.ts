@@ -80,8 +80,25 @@ export interface DropInputs {
   readonly inputs: readonly string[]
 }
 
+/** Of one kind of inputs, the first so many in the customer's order. */
+export interface KeepFirst {
+  readonly op: 'keep_first'
+  readonly inputs: string
+  readonly count: number
+}
+
+/** Never raises. */
+export interface LowerResolution {
+  readonly op: 'lower_resolution'
+  readonly to: string
+}
+
+export interface DropGeneratedAudio {
+  readonly op: 'drop_generated_audio'
+}
+
 /** DEG-6: a fixed set of declarative operations, no scripts. */
-export type DegradationOperation = DropInputs
+export type DegradationOperation = DropInputs | KeepFirst | LowerResolution | DropGeneratedAudio
 
 export interface DegradationRule {
   readonly id: string

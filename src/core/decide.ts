@@ -77,5 +77,6 @@ function deliveryOf(
   requestedProfile: string,
 ): DegradedDelivery | null {
   if (rule === null || degraded === null) return null
-  return { requestedProfile, actualProfile: rule.toProfile, droppedInputs: degraded.droppedInputs }
+  const { droppedInputs, changes } = degraded
+  return { requestedProfile, actualProfile: rule.toProfile, droppedInputs, changes }
 }

@@ -193,9 +193,20 @@ export function parseDegradationOperations(value: unknown, path: string): readon
 
 function parseDegradationOperation(value: unknown, path: string): DegradationOperation {
   const operation = readFields(value, path)
-  return { op: field(operation, 'op', oneOf('drop_inputs')), inputs: field(operation, 'inputs', readTexts) }
+  const op = field(operation, 'op', readOperation)
+  switch (op) {
+    case 'drop_inputs':
+      return { op, inputs: field(operation, 'inputs', readTexts) }
+    case 'keep_first':
+      return { op, inputs: field(operation, 'inputs', readText), count: field(operation, 'count', readCount) }
+    case 'lower_resolution':
+      return { op, to: field(operation, 'to', readText) }
+    case 'drop_generated_audio':
+      return { op }
+  }
 }
 
+const readOperation = oneOf('drop_inputs', 'keep_first', 'lower_resolution', 'drop_generated_audio')
 const readTier = oneOf('exact', 'fallback', 'degraded')
 
 function candidateReader(media: Media): Reader<Candidate> {

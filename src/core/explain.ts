@@ -348,8 +348,13 @@ function changeOfSupply(
 
 function degradedLines(verdict: Verdict): string[] {
   if (verdict.result !== 'selected' || verdict.degraded === null) return []
-  const { requestedProfile, actualProfile, droppedInputs } = verdict.degraded
-  const dropped = droppedInputs.length === 0 ? 'nothing is dropped' : `dropped: ${droppedInputs.join(', ')}`
+  const { requestedProfile, actualProfile, droppedInputs, changes } = verdict.degraded
+  const lowered = changes.map(({ field, from, to }) => `${field} ${from} to ${to}`)
+  const lost = [
+    ...(droppedInputs.length === 0 ? [] : [`dropped: ${droppedInputs.join(', ')}`]),
+    ...(lowered.length === 0 ? [] : [`lowered: ${lowered.join(', ')}`]),
+  ]
+  const dropped = lost.length === 0 ? 'nothing is dropped' : lost.join('; ')
   return [`Delivered as ${actualProfile} instead of ${requestedProfile}; ${dropped}.`]
 }
 

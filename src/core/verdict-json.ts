@@ -37,6 +37,7 @@ function printDelivery(delivery: DegradedDelivery): object {
     requested_profile: delivery.requestedProfile,
     actual_profile: delivery.actualProfile,
     dropped_inputs: delivery.droppedInputs,
+    ...(delivery.changes.length === 0 ? {} : { changes: delivery.changes }),
   }
 }
 

@@ -1,5 +1,7 @@
 /** Both sides of the decision (decision.md): the frozen input, and the verdict with the figures behind it. */
+
 import type { Candidate, DegradationRule, Model, Tier } from './catalog.ts'
+import type { Change } from './degrade.ts'
 import type { Micros } from './money.ts'
 import type { RequestFacts } from './request.ts'
 import type { Instant } from './time.ts'
@@ -114,6 +116,8 @@ export interface DegradedDelivery {
   readonly requestedProfile: string
   readonly actualProfile: string
   readonly droppedInputs: readonly string[]
+  /** What is lowered and not left out; empty for rules that only leave inputs out. */
+  readonly changes: readonly Change[]
 }
 
 export type Exclusions = Readonly<Record<string, ExclusionReason>>

@@ -3,10 +3,13 @@
  * here, the door's and the dispatcher's alike, so that what is stored is what was judged (IN-1, IN-2).
  */
 import { DECIDER_VERSION, decideWithFigures } from '../core/decide.ts'
+import { degrade } from '../core/degrade.ts'
 import {
   afterGrant,
   type Dynamic,
   type FactsJson,
+  factsFromJson,
+  factsToJson,
   freeze,
   type LevelJson,
   type PastAttemptJson,
@@ -141,6 +144,9 @@ export class Situation {
         requested_profile: verdict.degraded.requestedProfile,
         actual_profile: verdict.degraded.actualProfile,
         dropped_inputs: verdict.degraded.droppedInputs,
+        changes: verdict.degraded.changes,
+        // DEG-6: the request as it is sent; as it was asked for, it stands with the task.
+        sent: sentFacts(decided, this.#releases.get(modelId), binding.degradationRuleId),
       },
     }
   }
@@ -167,4 +173,11 @@ export class Situation {
       supplies,
     }
   }
+}
+
+function sentFacts(decided: Decided, release: Release | undefined, ruleId: string | null): FactsJson {
+  const rule = release?.rules.find((one) => one.id === ruleId)
+  if (!rule)
+    throw new Error(`a degraded delivery was selected by rule ${ruleId}, which its release does not have`)
+  return factsToJson(degrade(factsFromJson(decided.round.dynamic.request), rule).request)
 }

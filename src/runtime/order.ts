@@ -1,8 +1,10 @@
 /**
- * From a stored request to the order that goes out: facts, content, and the inputs that the degradation transform keeps
- * (DEG-2), each opened from the asset store or passed on as the customer's URL.
+ * From a stored request to the order that goes out: facts and inputs as the degradation transform leaves them (DEG-2,
+ * DEG-6), each input opened from the asset store or passed on as the customer's URL.
  */
+import { countOf } from '../core/capability.ts'
 import { type FactsJson, factsFromJson } from '../core/frozen.ts'
+import type { InputCounts } from '../core/request.ts'
 import type { ImageOrder, OutboundInput, VideoOrder } from '../providers/adapter.ts'
 import type { AssetStore } from '../store/assets.ts'
 import type { DegradedJson } from '../store/attempts.ts'
@@ -16,8 +18,8 @@ export interface StoredRequest {
 
 /** Throws where a stored asset is missing or damaged: then nothing may be sent. */
 export async function orderOf(stored: StoredRequest, assets: AssetStore): Promise<VideoOrder | ImageOrder> {
-  const facts = factsFromJson(stored.facts)
-  const inputs = await openInputs(stored, assets)
+  const facts = factsFromJson(stored.degraded?.sent ?? stored.facts)
+  const inputs = await openInputs(stored, facts.inputs, assets)
   const { prompt } = stored.content
   if (facts.media === 'image')
     return { media: 'image', prompt, size: facts.size, quality: facts.quality, count: facts.count, inputs }
@@ -32,15 +34,17 @@ export async function orderOf(stored: StoredRequest, assets: AssetStore): Promis
   }
 }
 
+/** Of each kind as many as the facts say, in the customer's order. */
 async function openInputs(
   stored: StoredRequest,
+  counts: InputCounts,
   assets: AssetStore,
 ): Promise<Record<string, OutboundInput[]>> {
-  const dropped = new Set(stored.degraded?.dropped_inputs ?? [])
   const opened: Record<string, OutboundInput[]> = {}
   for (const [kind, references] of Object.entries(stored.content.inputs)) {
-    if (dropped.has(kind)) continue
-    opened[kind] = await Promise.all(references.map((reference) => openInput(reference, assets)))
+    const sent = references.slice(0, countOf(counts, kind))
+    if (sent.length > 0)
+      opened[kind] = await Promise.all(sent.map((reference) => openInput(reference, assets)))
   }
   return opened
 }

@@ -196,15 +196,14 @@ export function succeededTask(
   by: { attempt: AttemptRow; delivery: Delivery },
 ): TaskEnd {
   const { degraded, kind } = by.attempt
-  const facts = task.facts as FactsJson
+  const facts = degraded?.sent ?? (task.facts as FactsJson)
   const delivered = by.delivery.outputs.filter((output) => output.error === null).length
   const dropped = degraded?.dropped_inputs ?? []
-  const inputs = Object.fromEntries(Object.entries(facts.inputs).filter(([name]) => !dropped.includes(name)))
   return {
     state: 'succeeded',
     code: null,
     param: null,
-    parameters: { ...facts, inputs, ...(kind === 'image' ? { count: delivered } : {}) },
+    parameters: { ...facts, ...(kind === 'image' ? { count: delivered } : {}) },
     delivered: {
       degraded: degraded !== null,
       requestedProfile: release.profile,

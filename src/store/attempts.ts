@@ -1,5 +1,7 @@
 /** Attempts: begun, accepted, polled, and read for an end. Every write matches ID, fence and expected state. */
 import type { AttemptState } from '../core/attempt.ts'
+import type { Change } from '../core/degrade.ts'
+import type { FactsJson } from '../core/frozen.ts'
 import type { TaskState } from '../core/task.ts'
 import type { Sql } from './database.ts'
 
@@ -42,6 +44,9 @@ export interface DegradedJson {
   readonly requested_profile: string
   readonly actual_profile: string
   readonly dropped_inputs: readonly string[]
+  readonly changes: readonly Change[]
+  /** DEG-6: the request after the transform. */
+  readonly sent: FactsJson
 }
 
 const BEGIN = {

@@ -89,7 +89,7 @@ export interface SuspectRow {
   readonly content: { readonly prompt: string }
 }
 
-const SUSPECT = `select a.id, a.upstream_model, a.submitting_at, a.uncertain_at, t.facts as facts, content.content
+const SUSPECT = `select a.id, a.upstream_model, a.submitting_at, a.uncertain_at, coalesce(a.degraded->'sent', t.facts) as facts, content.content
     from attempt a join task t on t.id = a.task_id join task_content content on content.task_id = t.id`
 
 const SUSPECT_ONE = { name: 'suspect', text: `${SUSPECT} where a.id = $1 and a.submitting_at is not null` }
@@ -173,7 +173,7 @@ const DESK = {
   text: `select a.id as attempt_id, a.task_id, t.kind, t.model_id, t.customer_id, a.channel_id, a.supply_id, a.provider, a.upstream_model,
       a.submitting_at, a.uncertain_at, a.uncertain_deadline as uncertain_until, a.error_code, a.error_message, a.http_status,
       a.provider_request_id, a.lookups, a.next_lookup_at, a.lookup_note, a.called_back_at, a.quote_micros,
-      t.facts as facts
+      coalesce(a.degraded->'sent', t.facts) as facts
     from attempt a join task t on t.id = a.task_id
     where a.state = 'submission_uncertain' order by a.uncertain_deadline limit $1`,
 }

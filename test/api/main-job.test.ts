@@ -199,7 +199,12 @@ describe('models with the openai package', () => {
       media: 'video',
       profile: '933',
       possible_degradations: [
-        { from_profile: '933', to_profile: '900', dropped_inputs: ['reference_videos', 'reference_audios'] },
+        {
+          from_profile: '933',
+          to_profile: '900',
+          dropped_inputs: ['reference_videos', 'reference_audios'],
+          changes: [],
+        },
       ],
     })
     expect(await openai.models.retrieve(MODEL)).toEqual(video)

@@ -78,7 +78,13 @@ describe('the gate', () => {
         'b-1': { by: 'ann', at: '2026-11-20T00:00:00.000Z', evidence: 'job 7', capability: 1 },
       },
       degradation_fits: {
-        'd-1': { rule: 'r-1', rule_version: 1, from: 'full', to: 'images', dropped: ['reference_videos'] },
+        'd-1': {
+          rule: 'r-1',
+          rule_version: 1,
+          from: 'full',
+          to: 'images',
+          operations: [{ op: 'drop_inputs', inputs: ['reference_videos'] }],
+        },
       },
       policy_limits: { emergency_cost_override: true, task_cost_limit: '9' },
       credentials: { 'c-1': { reference: 'env:KEY' } },

@@ -8,7 +8,18 @@ export const deliveryShape = {
   actual_profile: z.string(),
   dropped_inputs: z
     .array(z.string())
-    .describe('Kinds of inputs that the request had and that were left out.'),
+    .describe('Kinds of inputs that the request had and of which something was left out.'),
+  changes: z
+    .array(
+      z.object({
+        field: z.string(),
+        from: z.union([z.string(), z.number(), z.boolean()]),
+        to: z.union([z.string(), z.number(), z.boolean()]),
+      }),
+    )
+    .describe(
+      'What was lowered by a published rule: resolution, generate_audio, or how many inputs of a kind.',
+    ),
 }
 
 export function deliveryOf(task: TaskView) {
@@ -18,6 +29,7 @@ export function deliveryOf(task: TaskView) {
     requested_profile: degraded?.requested_profile ?? profile,
     actual_profile: degraded?.actual_profile ?? profile,
     dropped_inputs: [...(degraded?.dropped_inputs ?? [])],
+    changes: [...(degraded?.changes ?? [])],
   }
 }
 

@@ -1,7 +1,7 @@
 /** /v1/models: what can be asked for, what it takes, and what may be lost on the way (DEG-5). */
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
-import type { ImageMode, NumberRange, VideoMode } from '../../core/catalog.ts'
+import type { DegradationOperation, ImageMode, NumberRange, VideoMode } from '../../core/catalog.ts'
 import type { Release } from '../../core/frozen.ts'
 import type { Caller } from '../../runtime/service.ts'
 import { modelCreations } from '../../store/api-reads.ts'
@@ -40,7 +40,14 @@ const modelObject = z
     degradation: z.enum(['strict', 'best_effort']),
     possible_degradations: z
       .array(
-        z.object({ from_profile: z.string(), to_profile: z.string(), dropped_inputs: z.array(z.string()) }),
+        z.object({
+          from_profile: z.string(),
+          to_profile: z.string(),
+          dropped_inputs: z.array(z.string()),
+          changes: z.array(
+            z.object({ field: z.string(), to: z.union([z.string(), z.number(), z.boolean()]) }),
+          ),
+        }),
       )
       .describe('What may be lost where a request does not say degradation: strict.'),
   })
@@ -106,8 +113,26 @@ function toModel(release: Release, created: number): ModelObject {
 }
 
 function toLoss(rule: Release['rules'][number]): ModelObject['possible_degradations'][number] {
-  const dropped = rule.operations.flatMap((operation) => operation.inputs)
-  return { from_profile: rule.fromProfile, to_profile: rule.toProfile, dropped_inputs: [...new Set(dropped)] }
+  const dropped = rule.operations.flatMap((operation) => ('inputs' in operation ? operation.inputs : []))
+  return {
+    from_profile: rule.fromProfile,
+    to_profile: rule.toProfile,
+    dropped_inputs: [...new Set(dropped)],
+    changes: rule.operations.flatMap(loweredBy),
+  }
+}
+
+function loweredBy(operation: DegradationOperation): { field: string; to: string | number | boolean }[] {
+  switch (operation.op) {
+    case 'drop_inputs':
+      return []
+    case 'keep_first':
+      return [{ field: operation.inputs, to: operation.count }]
+    case 'lower_resolution':
+      return [{ field: 'resolution', to: operation.to }]
+    case 'drop_generated_audio':
+      return [{ field: 'generate_audio', to: false }]
+  }
 }
 
 function toVideoMode(of: VideoMode) {

@@ -86,8 +86,12 @@ describe('the video object', () => {
       requested_profile: '933',
       actual_profile: '900',
       dropped_inputs: ['reference_videos', 'reference_audios'],
+      changes: [{ field: 'resolution', from: '1080p', to: '720p' }],
+      sent: { media: 'video', billing_mode: null, degradation: null, inputs: {} } as const,
     }
-    expect(toVideo({ ...TASK, degraded })).toMatchObject({ degraded: true, ...degraded })
+    const { sent: _, ...told } = degraded
+    expect(toVideo({ ...TASK, degraded })).toMatchObject({ degraded: true, ...told })
+    expect(JSON.stringify(toVideo({ ...TASK, degraded }))).not.toContain('"sent"')
     expect(toVideo({ ...TASK, degraded: { ...degraded, dropped_inputs: [] } })).toMatchObject({
       degraded: true,
       actual_profile: '900',

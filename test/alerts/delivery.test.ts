@@ -123,7 +123,7 @@ describe('an alert', () => {
     await endpoint(url, { minSeverity: 'high' })
     await raiseAlerts(system.db, [
       alert('unknown_status', 'warning'),
-      alert('own_network_suspected', 'critical'),
+      alert('emergency_cost_override', 'critical'),
     ])
     await resolveAlerts(system.db, [alert('unknown_status').fingerprint])
     await running()

@@ -28,6 +28,10 @@ export interface Config {
   readonly eventRetentionDays: number
   readonly timing: Timing
   readonly health: HealthSettings
+  /** False: work is found by the scan alone. */
+  readonly wakeHints: boolean
+  /** Straight to PostgreSQL, where the database's own URL leads through a pooler; null: the same. */
+  readonly listenUrl: string | null
 }
 
 export const ROLES: readonly Role[] = ['api', 'dispatch', 'poll', 'reconcile']
@@ -48,6 +52,10 @@ export const SETTINGS: readonly { readonly name: string; readonly about: string 
   { name: 'PORT', about: 'port to listen on (8080)' },
   { name: 'DATA_DIR', about: 'data of this installation (.yardmaster)' },
   { name: 'DATABASE_URL', about: 'an external PostgreSQL, 15 or newer (none: the embedded one)' },
+  {
+    name: 'DATABASE_LISTEN_URL',
+    about: 'past a pooler straight to PostgreSQL, to hear of work that other processes leave (DATABASE_URL)',
+  },
   { name: 'DATABASE_POOL', about: 'connections to PostgreSQL at most (20)' },
   { name: 'PUBLIC_URL', about: 'how customers reach this service, for links (as the request says)' },
   { name: 'SIMULATOR_PORT', about: 'port of the simulator in demo mode (8090)' },
@@ -73,6 +81,7 @@ export const SETTINGS: readonly { readonly name: string; readonly about: string 
     about: 'until the first look for a lost submission, doubling to twelve times that (10)',
   },
   { name: 'CLAIM_SECONDS', about: 'after how long without a sign of life a process counts as dead (15)' },
+  { name: 'WAKE_HINTS', about: 'on, or off: work is found by the scan of a second alone (on)' },
   {
     name: 'HEALTH_SETTINGS',
     about: 'thresholds of health as JSON, as in {"cool_down_ms": 30000}; docs/operating explains them (none)',
@@ -103,6 +112,8 @@ export function readConfig(environment: Environment, cwd: string): Config {
     eventRetentionDays: read.whole('EVENT_RETENTION_DAYS', 90, { min: 1, max: 36_500 }),
     timing: readTiming(read),
     health: read.health('HEALTH_SETTINGS'),
+    wakeHints: read.oneOf('WAKE_HINTS', ['on', 'off'], 'on') === 'on',
+    listenUrl: read.databaseUrl('DATABASE_LISTEN_URL'),
   }
 }
 

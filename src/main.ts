@@ -164,6 +164,8 @@ export function openEngine(options: ServiceOptions) {
     largestResultBytes: config.largestResultBytes,
     timing: config.timing,
     health: config.health,
+    hints: config.wakeHints,
+    listenUrl: config.listenUrl ?? store.url,
     alertCaller,
   })
   return { engine, assets, callbacks, close: () => Promise.all([caller.close(), alertCaller.close()]) }
@@ -199,7 +201,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     },
     operation: {
       sql: db,
-      metrics: openMetrics(db),
+      metrics: openMetrics(db, () => engine.wakeFigures),
       migrated: async () => (await migrationStatus(db)).pending.length === 0,
       draining: () => draining,
     },

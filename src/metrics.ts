@@ -1,5 +1,9 @@
-/** Figures for Prometheus, read from the database when they are asked for, so that every process tells the same. */
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+/**
+ * Figures for Prometheus, read from the database when they are asked for, so that every process tells the same; those of
+ * wake-ups are this process's own.
+ */
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import type { WakeFigures } from './runtime/wake.ts'
 import type { Database } from './store/database.ts'
 
 const TASKS = {
@@ -24,7 +28,7 @@ const ALERTS = {
   text: 'select severity, count(*)::int as n from alert where resolved_at is null group by 1',
 }
 
-export function openMetrics(db: Database): Registry {
+export function openMetrics(db: Database, wake: () => WakeFigures): Registry {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry, prefix: 'yardmaster_' })
   const registers = [registry]
@@ -83,5 +87,28 @@ export function openMetrics(db: Database): Registry {
       for (const row of rows) this.set({ severity: row.severity }, row.n)
     },
   })
+  addWakeFigures(registers, wake)
   return registry
+}
+
+function addWakeFigures(registers: Registry[], wake: () => WakeFigures): void {
+  new Gauge({
+    name: 'yardmaster_wake_listening',
+    help: '1 while this process hears hints of others; at 0 it finds their work by its scan alone.',
+    registers,
+    collect() {
+      this.set(wake().hears ? 1 : 0)
+    },
+  })
+  new Counter({
+    name: 'yardmaster_wakes_total',
+    help: 'Wake-ups between processes: told to others, heard from others, hints swept for others.',
+    labelNames: ['kind'],
+    registers,
+    collect() {
+      this.reset()
+      const { told, heard, swept } = wake()
+      for (const [kind, count] of Object.entries({ told, heard, swept })) this.inc({ kind }, count)
+    },
+  })
 }

@@ -22,6 +22,8 @@ export interface DoorPorts {
   readonly releases: Releases
   /** A task was queued: a hint for the dispatcher. */
   readonly queued: () => void
+  /** The process that tells other dispatchers of it (WAKE-3); null where none has to be told. */
+  readonly hintFrom: () => string | null
 }
 
 /** A request that was judged at the door, and what was read for it. */
@@ -42,7 +44,9 @@ export async function admitVideo(ports: DoorPorts, request: IncomingRequest): Pr
     await keepRefusal(ports, judged, { code: verdict.code, param: verdict.param ?? null })
     return { kind: 'rejected', taskId: judged.task.id, code: verdict.code, param: verdict.param ?? null }
   }
-  const stored = await ports.db.transaction((tx) => insertTasks(tx, [judged.task]), { retry: true })
+  const stored = await ports.db.transaction((tx) => insertTasks(tx, [judged.task], ports.hintFrom()), {
+    retry: true,
+  })
   if (!stored.has(judged.task.id)) return holderOf(ports, request)
   ports.queued()
   return { kind: 'admitted', taskId: judged.task.id }

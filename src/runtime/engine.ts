@@ -33,6 +33,7 @@ import { Settle } from './settle.ts'
 import { Submitter } from './submitter.ts'
 import { TIMING_DEFAULTS, type Timing } from './timing.ts'
 import { endWaiting } from './waiting-end.ts'
+import { Wake, type WakeFigures } from './wake.ts'
 
 export type Role = 'api' | 'dispatch' | 'poll' | 'reconcile'
 
@@ -52,6 +53,10 @@ export interface EngineOptions {
   readonly callbackUrl?: (attemptId: string) => string | null
   /** At most a second (WAKE-2). */
   readonly scanMs?: number
+  /** False: the scan alone finds work, no process is woken for it, itself included. True where absent. */
+  readonly hints?: boolean
+  /** Where hints of other processes are heard: a URL straight to PostgreSQL. Without it, this process hears none. */
+  readonly listenUrl?: string
   /** Attempts that this process submits at once. */
   readonly submissions?: number
   readonly timing?: Timing
@@ -83,6 +88,7 @@ export class Engine implements Dispatching {
   readonly #loops: Loop[] = []
   readonly #dispatch: () => Promise<boolean>
   readonly #dispatchLoop: Loop
+  readonly #wake: Wake
   readonly #images = new Set<Promise<unknown>>()
   readonly #inHand = new Set<string>()
   #claimGoodUntil = 0
@@ -103,7 +109,8 @@ export class Engine implements Dispatching {
       timing: this.#timing,
       journal,
       insist: () => performance.now() < this.#insistUntil,
-      freed: () => this.#dispatchLoop.nudge(),
+      freed: () => this.#hint(),
+      hintFrom: () => this.#wake.writer,
     })
     const common = {
       db,
@@ -133,6 +140,7 @@ export class Engine implements Dispatching {
     this.outbox = new Outbox({ db, keyring: options.keyring, caller: options.alertCaller, journal })
     this.#dispatch = this.#dispatcher()
     this.#dispatchLoop = this.#loop('dispatcher', options.scanMs ?? SCAN_MS, this.#dispatch)
+    this.#wake = this.#wakes()
   }
 
   /** Register this process and begin its loops. The schema must be there. */
@@ -151,6 +159,7 @@ export class Engine implements Dispatching {
       this.#loops.push(this.#loop('resolver', 1000, () => this.#resolver.tick()))
       this.#loops.push(this.#loop('outbox', 1000, () => this.outbox.tick()))
     }
+    await this.#wake.start()
     for (const loop of this.#loops) loop.start()
   }
 
@@ -165,6 +174,7 @@ export class Engine implements Dispatching {
     await this.#stopStep('poller', () => this.#poller.stop())
     await this.#stopStep('outbox', () => this.outbox.stop())
     await heartbeat?.stop()
+    await this.#stopStep('wake', () => this.#wake.stop())
     await this.#stopStep('process', () => stopProcess(this.#options.db, this.id))
   }
 
@@ -179,7 +189,16 @@ export class Engine implements Dispatching {
 
   admitVideo(request: IncomingRequest) {
     const { db } = this.#options
-    return admitVideo({ db, releases: this.releases, queued: () => this.#dispatchLoop.nudge() }, request)
+    return admitVideo(
+      {
+        db,
+        releases: this.releases,
+        queued: () => this.#hint(),
+        // Its own dispatcher, where it has one, is the nearest.
+        hintFrom: () => (this.#takesTasks() ? null : this.#wake.writer),
+      },
+      request,
+    )
   }
 
   runImage(request: IncomingRequest) {
@@ -221,6 +240,11 @@ export class Engine implements Dispatching {
     return this.#dispatch()
   }
 
+  /** What this process told other processes, and heard from them. */
+  get wakeFigures(): WakeFigures {
+    return this.#wake.figures
+  }
+
   get #retainDays() {
     return this.#options.retainDays ?? RETAIN_DAYS
   }
@@ -254,6 +278,29 @@ export class Engine implements Dispatching {
     return async () => (await dispatcher.tick()).again
   }
 
+  #wakes(): Wake {
+    const { db, journal, roles, hints = true, listenUrl = null } = this.#options
+    return new Wake({
+      db,
+      id: this.id,
+      journal,
+      hints,
+      listenUrl: roles.includes('dispatch') ? listenUrl : null,
+      scan: () => this.#dispatchLoop.nudge(),
+    })
+  }
+
+  /** A slot was freed, or a task was queued, and that is committed. */
+  #hint(): void {
+    if (this.#options.hints === false) return
+    this.#dispatchLoop.nudge()
+    this.#wake.written()
+  }
+
+  #takesTasks(): boolean {
+    return this.#options.roles.includes('dispatch') && this.#mayStillSend() && this.#submitter.room() > 0
+  }
+
   async #reconcile(): Promise<boolean> {
     await this.#reconciler.tick(performance.now())
     return false
@@ -278,6 +325,7 @@ export class Engine implements Dispatching {
     if (alive !== 'alive') this.#options.journal.note('engine.claim_lapsed', { process: this.id, alive })
     if (alive === 'unknown' && !this.#stopping) await this.#register()
     this.#claimGoodUntil = sentAt + this.#claimSeconds * 1000
+    await this.#wake.beat()
     return false
   }
 

@@ -13,6 +13,7 @@ import type { HealthSettings } from '../core/health-row.ts'
 import type { Fault } from '../core/outcome.ts'
 import { raiseAlerts } from '../store/alerts.ts'
 import {
+  type AttemptEnd,
   type AttemptRow,
   endAttempt,
   lockTaskAndAttempt,
@@ -27,7 +28,7 @@ import type { Releases } from '../store/releases.ts'
 import { markResolved, mayTakeJob } from '../store/resolution.ts'
 import { pastAttempts } from '../store/tasks.ts'
 import { backToQueue, endTask, recordOrphan, recountCost, storeOutputs } from '../store/usage.ts'
-import { attemptAlerts, doubtAlerts, refusalAlerts } from './attempt-alerts.ts'
+import { attemptAlerts, doubtAlerts, downgradeAlerts, refusalAlerts } from './attempt-alerts.ts'
 import type { Journal } from './journal.ts'
 import { laneDigest } from './lane.ts'
 import {
@@ -36,6 +37,7 @@ import {
   ended,
   endedWell,
   failedTask,
+  judged,
   nextAfterFailure,
   type Outcome,
   otherSupplies,
@@ -55,6 +57,8 @@ export interface SettlePorts {
   readonly insist: () => boolean
   /** A slot was freed: a hint for the dispatcher, and never more than that. */
   readonly freed: () => void
+  /** The process that tells others of what is freed (WAKE-3); null where nobody is there to be told. */
+  readonly hintFrom: () => string | null
 }
 
 const EXPECTED: Readonly<Record<Outcome['kind'], readonly AttemptState[]>> = {
@@ -208,7 +212,7 @@ export class Settle {
     billed: Billing,
   ): Promise<Settled> {
     const past = ended(at.attempt, outcome, { billed, refusal: at.release.realPersonRefusal })
-    await endAttempt(at.tx, at.attempt.id, past)
+    await this.#end(at, past)
     await this.#tell(at, { kind: 'fault', fault: outcome.fault })
     await raiseAlerts(at.tx, await refusalAlerts(at.tx, at.attempt, outcome.fault))
     if (!at.mine) return this.#orphan(at, 'failed', past.cost)
@@ -222,12 +226,20 @@ export class Settle {
 
   async #finished(at: Locked, outcome: Delivery): Promise<Settled> {
     const end = endedWell(at.attempt, outcome)
-    await endAttempt(at.tx, at.attempt.id, end)
+    await this.#end(at, end)
     // An image's answer is acceptance and result in one.
     if (at.attempt.kind === 'image') await this.#tell(at, { kind: 'accepted' })
     await this.#tell(at, { kind: 'finished', durationMs: outcome.durationMs })
     if (!at.mine) return this.#orphan(at, 'finished', end.cost)
-    await storeOutputs(at.tx, at.task.id, outcome.outputs)
+    const outputs = judged(at.task, at.attempt, outcome.outputs)
+    await storeOutputs(at.tx, at.task.id, outputs)
+    await raiseAlerts(
+      at.tx,
+      downgradeAlerts(
+        at.attempt,
+        outputs.flatMap((output) => output.shortfalls),
+      ),
+    )
     await endTask(
       at.tx,
       at.task,
@@ -237,7 +249,7 @@ export class Settle {
   }
 
   async #notStarted(at: Locked): Promise<Settled> {
-    await endAttempt(at.tx, at.attempt.id, abandoned('nothing was sent'))
+    await this.#end(at, abandoned('nothing was sent'))
     if (!at.mine) return { kind: 'ended', state: at.task.state, code: null }
     if (at.task.cancel_requested_at !== null) return this.#endCancelled(at)
     const counted = at.attempt.number === null ? at.task.attempts : at.task.attempts - 1
@@ -247,7 +259,7 @@ export class Settle {
 
   /** A fault of our own that another try would meet again: the task ends, and nobody else is blamed. */
   async #unsendable(at: Locked, why: string): Promise<Settled> {
-    await endAttempt(at.tx, at.attempt.id, abandoned(why))
+    await this.#end(at, abandoned(why))
     await raiseAlerts(at.tx, attemptAlerts('request_unsendable', at.attempt, why))
     return at.mine
       ? this.#endFailed(at, 'internal_error')
@@ -257,7 +269,7 @@ export class Settle {
   async #cancelled(at: Locked): Promise<Settled> {
     const wanted = at.task.cancel_requested_at !== null
     const why = wanted ? 'cancelled for the customer' : 'cancelled at the provider, not by us'
-    await endAttempt(at.tx, at.attempt.id, {
+    await this.#end(at, {
       ...abandoned(why),
       state: wanted ? 'cancelled' : 'failed',
       ...(wanted
@@ -283,7 +295,7 @@ export class Settle {
 
   /** UNK-5 and RTY-7: nobody will know any more. Only now are the leases released. */
   async #givenUp(at: Locked, code: 'submission_unresolved' | 'generation_timeout'): Promise<Settled> {
-    await endAttempt(at.tx, at.attempt.id, {
+    await this.#end(at, {
       ...abandoned('the deadline passed without an answer'),
       state: 'failed',
       category: 'unknown',
@@ -295,6 +307,10 @@ export class Settle {
     })
     await raiseAlerts(at.tx, attemptAlerts(code, at.attempt, 'its leases are released now'))
     return at.mine ? this.#endFailed(at, code) : { kind: 'ended', state: at.task.state, code }
+  }
+
+  #end(at: Locked, end: AttemptEnd): Promise<void> {
+    return endAttempt(at.tx, { id: at.attempt.id, hintFrom: this.#ports.hintFrom() }, end)
   }
 
   async #orphan(at: Locked, how: string, cost: bigint): Promise<Settled> {

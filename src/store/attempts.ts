@@ -265,11 +265,22 @@ const END = {
 
 const RELEASE_LEASE = {
   name: 'release-lease',
-  text: `update capacity_lease set released_at = clock_timestamp(), released_why = $2 where attempt_id = $1 and released_at is null`,
+  // The hint for other processes rides along (WAKE-3); none where $3 is null.
+  text: `with freed as (
+      update capacity_lease set released_at = clock_timestamp(), released_why = $2 where attempt_id = $1 and released_at is null
+      returning channel_id, supply_id)
+    insert into wake_hint (writer, channel_id, supply_id) select $3::uuid, channel_id, supply_id from freed where $3::uuid is not null`,
 }
 
-/** Write the end of an attempt and free its slots. Only `runtime/settle` calls it: an attempt ends in one way. */
-export async function endAttempt(tx: Sql, id: string, end: AttemptEnd): Promise<void> {
+/**
+ * Write the end of an attempt and free its slots. Only `runtime/settle` calls it: an attempt ends in one way. `hintFrom`
+ * is the process that will wake others for it, if any.
+ */
+export async function endAttempt(
+  tx: Sql,
+  { id, hintFrom }: { readonly id: string; readonly hintFrom: string | null },
+  end: AttemptEnd,
+): Promise<void> {
   const { rowCount } = await tx.query(END, [
     id,
     end.state,
@@ -287,7 +298,7 @@ export async function endAttempt(tx: Sql, id: string, end: AttemptEnd): Promise<
     end.fingerprint,
   ])
   if (rowCount !== 1) throw new Error(`attempt ${id} had ended already`)
-  await tx.query(RELEASE_LEASE, [id, end.state])
+  await tx.query(RELEASE_LEASE, [id, end.state, hintFrom])
 }
 
 const POLL_CLAIM = {

@@ -80,15 +80,22 @@ const INSERT_TASKS = {
       select id, kind, customer_id, api_key_id, model_id, release_id, state, lane, facts, request_id, decode(fingerprint, 'hex'),
         error_code, error_param, case when state = 'rejected' then clock_timestamp() end from t
       returning id, fence),
-    stored as (insert into task_content (task_id, content) select id, content from t)
+    stored as (insert into task_content (task_id, content) select id, content from t),
+    hinted as (
+      insert into wake_hint (writer, model_id) select distinct $2::uuid, model_id from t
+      where $2::uuid is not null and kind = 'video' and state = 'queued')
     select id, fence from inserted`,
 }
 
 /**
  * Store new tasks with their claims of an Idempotency-Key. Answers the fences of those that were stored, by ID: a task
- * whose key another request holds is not.
+ * whose key another request holds is not. `hintFrom` is the process that will wake others for what is queued, if any.
  */
-export async function insertTasks(tx: Sql, tasks: readonly NewTask[]): Promise<ReadonlyMap<string, bigint>> {
+export async function insertTasks(
+  tx: Sql,
+  tasks: readonly NewTask[],
+  hintFrom: string | null = null,
+): Promise<ReadonlyMap<string, bigint>> {
   const claims = tasks.flatMap((task) =>
     task.idempotency ? [{ ...task.idempotency, customer_id: task.customer_id, task_id: task.id }] : [],
   )
@@ -99,7 +106,10 @@ export async function insertTasks(tx: Sql, tasks: readonly NewTask[]): Promise<R
   }
   const admitted = tasks.filter((task) => !task.idempotency || claimed.has(task.id))
   if (admitted.length === 0) return new Map()
-  const { rows } = await tx.query<{ id: string; fence: bigint }>(INSERT_TASKS, [JSON.stringify(admitted)])
+  const { rows } = await tx.query<{ id: string; fence: bigint }>(INSERT_TASKS, [
+    JSON.stringify(admitted),
+    hintFrom,
+  ])
   return new Map(rows.map((row) => [row.id, row.fence]))
 }
 

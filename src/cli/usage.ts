@@ -27,6 +27,7 @@ const COLUMNS = [
   'requested_profile',
   'actual_profile',
   'dropped_inputs',
+  'shortfalls',
   'cost',
   'currency',
   'created_at',
@@ -76,6 +77,7 @@ function record(row: UsageRow): Record<(typeof COLUMNS)[number], unknown> {
     requested_profile: row.requested_profile,
     actual_profile: row.actual_profile,
     dropped_inputs: row.dropped_inputs,
+    shortfalls: row.shortfalls,
     cost: printMicros(row.cost_micros),
     currency: row.currency,
     created_at: printInstant(row.created_at),
@@ -90,6 +92,7 @@ async function printCsv({ stdout }: CliContext, rows: AsyncIterable<UsageRow>): 
     const values = {
       ...record(row),
       dropped_inputs: row.dropped_inputs.join(' '),
+      shortfalls: row.shortfalls.join(' '),
       parameters: JSON.stringify(row.parameters),
     }
     stdout.write(csvLine(COLUMNS.map((column) => String(values[column] ?? ''))))

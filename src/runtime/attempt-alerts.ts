@@ -1,4 +1,5 @@
 /** Alerts about attempts, read in the transaction that raises them. */
+import type { Shortfall } from '../core/artefact.ts'
 import type { Fault } from '../core/outcome.ts'
 import type { Alert, Severity } from '../store/alerts.ts'
 import type { AttemptRow } from '../store/attempts.ts'
@@ -29,6 +30,21 @@ export function attemptAlerts(code: AttemptAlert, attempt: AttemptRow, detail: s
       code,
       severity: TEXT[code].severity,
       message: `${TEXT[code].message} Latest: attempt ${attempt.id}, ${detail}.`,
+      subject: { supply: attempt.supply_id, channel: attempt.channel_id, task: attempt.task_id },
+    },
+  ]
+}
+
+/** DEG-7: a provider delivered less than was promised, and said nothing. */
+export function downgradeAlerts(attempt: AttemptRow, shortfalls: readonly Shortfall[]): Alert[] {
+  if (shortfalls.length === 0) return []
+  const what = [...new Set(shortfalls)].join(', ')
+  return [
+    {
+      fingerprint: `silent_downgrade:supply:${attempt.supply_id}`,
+      code: 'silent_downgrade',
+      severity: 'warning',
+      message: `Supply ${attempt.supply_id} delivered less than was promised (${what}), and did not say so. Latest: attempt ${attempt.id}.`,
       subject: { supply: attempt.supply_id, channel: attempt.channel_id, task: attempt.task_id },
     },
   ]

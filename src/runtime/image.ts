@@ -2,7 +2,9 @@
  * An image walks the same rooms as a video inside one HTTP call (RTY-5): door, decision, lease, attempt, call, settle,
  * and at most one change of supply, all within the model's total timeout. Nobody else touches its task meanwhile.
  */
+
 import { v7 as uuidv7 } from 'uuid'
+import { measurePicture } from '../core/artefact.ts'
 import { type FactsJson, factsToJson } from '../core/frozen.ts'
 import type { Waiting } from '../core/verdict.ts'
 import type { ImageItem, ImageOrder, ImageReply, ProviderAdapter } from '../providers/adapter.ts'
@@ -326,7 +328,7 @@ class ImageWalk {
   async #output(item: ImageItem, place: number): Promise<Output> {
     if (!item.ok) {
       const error = { code: item.fault.code, message: 'This image could not be generated.' }
-      return { place, asset_digest: null, content_type: null, bytes: null, error }
+      return { place, asset_digest: null, content_type: null, bytes: null, error, measured: null }
     }
     const { bytes, contentType } = item.image
     const stored = await this.#ports.assets.put(bytes, {
@@ -334,7 +336,16 @@ class ImageWalk {
       expiresAt: this.#walk.createdAt + this.#ports.resultLifeMs * 1000,
       maxBytes: bytes.length,
     })
-    return { place, asset_digest: stored.digest, content_type: contentType, bytes: bytes.length, error: null }
+    const { digest } = stored
+    const measured = measurePicture(bytes)
+    return {
+      place,
+      asset_digest: digest,
+      content_type: contentType,
+      bytes: bytes.length,
+      error: null,
+      measured,
+    }
   }
 
   /** What the task's row says is what the customer is told. */

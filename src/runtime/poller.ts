@@ -22,6 +22,7 @@ import type { Database } from '../store/database.ts'
 import { noteReached } from '../store/escalation.ts'
 import { withPartition } from '../store/partitions.ts'
 import type { Accounts } from './accounts.ts'
+import { lookInto } from './artefact.ts'
 import type { Journal } from './journal.ts'
 import type { Settle } from './settle.ts'
 import { tellLevels } from './tell-levels.ts'
@@ -206,6 +207,8 @@ export class Poller {
     const stored = await this.#store(poll, reply).catch((error: unknown) => error)
     if (!isStored(stored))
       return this.#fetchFailed(poll, stored instanceof Error ? stored.message : 'unreadable')
+    const film = await lookInto(this.#ports.assets, stored)
+    if (film.kind === 'broken') return this.#fetchFailed(poll, film.why)
     const attempt = await readAttempt(this.#ports.db, poll.id)
     await this.#ports.settle.apply(poll.id, poll.fence, {
       kind: 'finished',
@@ -216,6 +219,7 @@ export class Poller {
           content_type: stored.contentType,
           bytes: stored.bytes,
           error: null,
+          measured: film.kind === 'measured' ? film.measured : null,
         },
       ],
       durationMs: attempt?.accepted_at ? Math.max(0, (poll.now - attempt.accepted_at) / 1000) : null,

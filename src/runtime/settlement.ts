@@ -1,6 +1,8 @@
 /** The judgements of settle, apart from its transaction: what an outcome makes of an attempt, and of its task. */
-import type { FactsJson, Release } from '../core/frozen.ts'
+import { pictureShortfallsOf, type Shortfall, shortfallsOf } from '../core/artefact.ts'
+import { type FactsJson, factsFromJson, type Release } from '../core/frozen.ts'
 import type { Fault } from '../core/outcome.ts'
+import type { RequestFacts } from '../core/request.ts'
 import type { Resolver } from '../core/resolution.ts'
 import {
   type AfterFailure,
@@ -10,7 +12,7 @@ import {
   type RealPersonRefusal,
 } from '../core/retry.ts'
 import type { AttemptEnd, AttemptRow, TaskRow } from '../store/attempts.ts'
-import type { Output, TaskEnd } from '../store/usage.ts'
+import type { JudgedOutput, Output, TaskEnd } from '../store/usage.ts'
 
 export interface Delivery {
   readonly outputs: readonly Output[]
@@ -185,6 +187,7 @@ export function failedTask(
       requestedProfile: release.profile,
       actualProfile: release.profile,
       droppedInputs: [],
+      changes: [],
     },
   }
 }
@@ -209,6 +212,24 @@ export function succeededTask(
       requestedProfile: release.profile,
       actualProfile: degraded?.actual_profile ?? release.profile,
       droppedInputs: dropped,
+      changes: degraded?.changes ?? [],
     },
   }
+}
+
+/** DEG-7: each result beside what was promised, which is what was sent. */
+export function judged(
+  task: Pick<TaskRow, 'facts'>,
+  attempt: Pick<AttemptRow, 'degraded'>,
+  outputs: readonly Output[],
+): JudgedOutput[] {
+  const promised = factsFromJson(attempt.degraded?.sent ?? (task.facts as FactsJson))
+  return outputs.map((output) => ({ ...output, shortfalls: shortfalls(output, promised) }))
+}
+
+function shortfalls({ measured }: Output, promised: RequestFacts): Shortfall[] {
+  if (measured === null) return []
+  return promised.media === 'video'
+    ? shortfallsOf(measured, promised)
+    : pictureShortfallsOf(measured, promised.size)
 }

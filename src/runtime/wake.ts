@@ -96,11 +96,16 @@ export class Wake {
   async beat(): Promise<void> {
     await this.#guarded('wake.beat', async () => {
       await this.#lookBeside()
-      const { taken, told } = await sweepHints(this.#ports.db, this.#ports.id, LEFT_BEHIND_SECONDS)
-      this.#figures.swept += taken
-      this.#count(told)
-      if (told && this.#ports.hints) this.#ports.scan()
+      while ((await this.#sweep()) === MOST_HINTS);
     })
+  }
+
+  async #sweep(): Promise<number> {
+    const { taken, told } = await sweepHints(this.#ports.db, this.#ports.id, LEFT_BEHIND_SECONDS)
+    this.#figures.swept += taken
+    this.#count(told)
+    if (told && this.#ports.hints) this.#ports.scan()
+    return taken
   }
 
   /** The first at once, since most often nobody else has anything to tell; then at most one each GATHER_MS. */

@@ -1,5 +1,6 @@
 /** What only the public API asks: keys by digest, a customer's tasks as it sees them, and their outputs. */
 
+import type { Measured } from '../core/artefact.ts'
 import type { FactsJson } from '../core/frozen.ts'
 import type { DegradedJson } from './attempts.ts'
 import type { Sql } from './database.ts'
@@ -60,6 +61,10 @@ export interface TaskView {
   readonly profile: string
   /** Of a task that is worked on, what its present attempt would deliver. */
   readonly degraded: DegradedJson | null
+  /** In what its results were found to be less than promised. */
+  readonly shortfalls: readonly string[]
+  /** What the first of them was found to be. */
+  readonly measured: Measured | null
 }
 
 const VIEW = `t.id, t.model_id as model, t.state, t.attempts, t.progress, t.created_at as "createdAt", t.ended_at as "endedAt",
@@ -67,7 +72,9 @@ const VIEW = `t.id, t.model_id as model, t.state, t.attempts, t.progress, t.crea
         where o.task_id = t.id)) as "expiresAt",
       t.error_code as "errorCode", t.error_param as "errorParam", t.facts, coalesce(t.degraded, a.degraded) as degraded,
       tc.content->>'prompt' as prompt, tc.content->'metadata' as metadata, tc.content->'echo' as echo,
-      mv.document->>'profile' as profile
+      mv.document->>'profile' as profile,
+      coalesce((select array_agg(distinct s order by s) from task_output o cross join unnest(o.shortfalls) s where o.task_id = t.id), '{}') as shortfalls,
+      (select o.measured from task_output o where o.task_id = t.id and o.place = 0) as measured
     from task t
     left join task_content tc on tc.task_id = t.id
     left join attempt a on a.id = t.attempt_id

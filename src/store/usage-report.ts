@@ -17,6 +17,7 @@ export interface UsageRow {
   requested_profile: string
   actual_profile: string
   dropped_inputs: string[]
+  shortfalls: string[]
   cost_micros: Micros
   currency: string
   created_at: Instant
@@ -36,7 +37,7 @@ const PAGE = 1000
 const ROWS = {
   name: 'usage-rows',
   text: `select task_id, customer_id, api_key_id, model_id, kind, parameters, result, error_code, degraded, requested_profile,
-      actual_profile, dropped_inputs, cost_micros, currency, created_at, ended_at
+      actual_profile, dropped_inputs, shortfalls, cost_micros, currency, created_at, ended_at
     from usage_record
     where ($1::text is null or customer_id = $1)
       and ($2::timestamptz is null or ended_at >= $2) and ($3::timestamptz is null or ended_at < $3)

@@ -1,4 +1,6 @@
 /** How a task ends for its customer: state, error, outputs and the usage record (CUS-2), in the transaction of the end. */
+import type { Measured, Shortfall } from '../core/artefact.ts'
+import type { Change } from '../core/degrade.ts'
 import type { TaskRow } from './attempts.ts'
 import type { Sql } from './database.ts'
 
@@ -6,6 +8,7 @@ export interface Delivered {
   readonly requestedProfile: string
   readonly actualProfile: string
   readonly droppedInputs: readonly string[]
+  readonly changes: readonly Change[]
   readonly degraded: boolean
 }
 
@@ -29,8 +32,9 @@ const END = {
 const USAGE = {
   name: 'usage-record',
   text: `insert into usage_record (task_id, customer_id, api_key_id, model_id, kind, parameters, result, error_code, degraded,
-      requested_profile, actual_profile, dropped_inputs, cost_micros, currency, created_at, ended_at)
+      requested_profile, actual_profile, dropped_inputs, shortfalls, cost_micros, currency, created_at, ended_at)
     select t.id, t.customer_id, t.api_key_id, t.model_id, t.kind, $2, t.state, t.error_code, $3, $4, $5, $6,
+      coalesce((select array_agg(distinct s) from task_output o cross join unnest(o.shortfalls) s where o.task_id = t.id), '{}'),
       coalesce((select sum(a.cost_micros) from attempt a where a.task_id = t.id), 0),
       coalesce((select value #>> '{}' from setting where name = 'base_currency'), 'CNY'), t.created_at, t.ended_at
     from task t where t.id = $1`,
@@ -44,6 +48,7 @@ export async function endTask(tx: Sql, task: Pick<TaskRow, 'id'>, end: TaskEnd):
         requested_profile: delivered.requestedProfile,
         actual_profile: delivered.actualProfile,
         dropped_inputs: delivered.droppedInputs,
+        changes: delivered.changes,
       }
     : null
   const { rowCount } = await tx.query(END, [
@@ -110,16 +115,24 @@ export interface Output {
   readonly content_type: string | null
   readonly bytes: number | null
   readonly error: object | null
+  /** What it was found to be; null where that was not looked into. */
+  readonly measured: Measured | null
+}
+
+export interface JudgedOutput extends Output {
+  /** In what it is less than was promised. */
+  readonly shortfalls: readonly Shortfall[]
 }
 
 const OUTPUTS = {
   name: 'task-outputs',
-  text: `insert into task_output (task_id, place, asset_digest, content_type, bytes, error)
-    select $1, o.place, o.asset_digest, o.content_type, o.bytes, o.error
-    from jsonb_to_recordset($2::jsonb) o(place int, asset_digest text, content_type text, bytes bigint, error jsonb)`,
+  text: `insert into task_output (task_id, place, asset_digest, content_type, bytes, error, measured, shortfalls)
+    select $1, o.place, o.asset_digest, o.content_type, o.bytes, o.error, nullif(o.measured, 'null'), o.shortfalls
+    from jsonb_to_recordset($2::jsonb) o(place int, asset_digest text, content_type text, bytes bigint, error jsonb, measured jsonb,
+      shortfalls text[])`,
 }
 
-export async function storeOutputs(tx: Sql, taskId: string, outputs: readonly Output[]): Promise<void> {
+export async function storeOutputs(tx: Sql, taskId: string, outputs: readonly JudgedOutput[]): Promise<void> {
   if (outputs.length > 0) await tx.query(OUTPUTS, [taskId, JSON.stringify(outputs)])
 }
 

@@ -180,7 +180,7 @@ async function wrongFolds(db: Sql, level: 'channel' | 'supply'): Promise<string[
     db,
     `select h.${level}_id as id, h.state, h.epoch, h.recovery_successes as recovery,
       (select jsonb_agg(jsonb_build_object('kind', e.kind, 'from', e.from_state, 'to', e.to_state, 'epoch_before', e.epoch_before,
-        'epoch_after', e.epoch_after, 'recovery_successes', e.recovery_successes, 'applied', e.applied, 'detail', e.detail) order by e.id)
+        'epoch_after', e.epoch_after, 'recovery_successes', e.recovery_successes, 'applied', e.applied, 'detail', e.detail) order by e.at, e.id)
         from health_events e where e.level = '${level}' and e.level_id = h.${level}_id) as events
       from ${level}_health h`,
   )

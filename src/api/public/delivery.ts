@@ -20,6 +20,11 @@ export const deliveryShape = {
     .describe(
       'What was lowered by a published rule: resolution, generate_audio, or how many inputs of a kind.',
     ),
+  shortfalls: z
+    .array(z.string())
+    .describe(
+      'In what the result was measured to be less than promised: duration, resolution, aspect_ratio, audio.',
+    ),
 }
 
 export function deliveryOf(task: TaskView) {
@@ -30,6 +35,7 @@ export function deliveryOf(task: TaskView) {
     actual_profile: degraded?.actual_profile ?? profile,
     dropped_inputs: [...(degraded?.dropped_inputs ?? [])],
     changes: [...(degraded?.changes ?? [])],
+    shortfalls: [...task.shortfalls],
   }
 }
 

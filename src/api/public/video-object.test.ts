@@ -27,6 +27,8 @@ const TASK: TaskView = {
   metadata: {},
   echo: { size: null },
   profile: '933',
+  shortfalls: [],
+  measured: null,
   degraded: null,
 }
 

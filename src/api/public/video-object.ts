@@ -25,6 +25,15 @@ export const videoObject = z
     aspect_ratio: z.string(),
     generate_audio: z.boolean(),
     metadata: z.record(z.string(), z.string()),
+    measured: z
+      .object({
+        seconds: z.number().nullable(),
+        width: z.number().nullable(),
+        height: z.number().nullable(),
+        audio: z.boolean().nullable(),
+      })
+      .nullable()
+      .describe('What the finished file was found to be; null where it could not be read.'),
     ...deliveryShape,
   })
   .meta({ id: 'Video' })
@@ -52,6 +61,7 @@ export function toVideo(task: TaskView): VideoObject {
     aspect_ratio: facts.aspect_ratio ?? '',
     generate_audio: facts.generate_audio ?? false,
     metadata: { ...task.metadata },
+    measured: task.measured,
     ...deliveryOf(task),
   }
 }

@@ -50,7 +50,7 @@ models:
     media: video
     limits: *video
     defaults: { seconds: 5, resolution: 720p, aspect_ratio: "16:9", generate_audio: false }
-    max_run_seconds: 30
+    max_run_seconds: 20
     policy: video
     bindings:
 ${[

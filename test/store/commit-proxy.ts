@@ -68,12 +68,12 @@ export async function commitProxy(url: string): Promise<CommitProxy> {
   }
 }
 
-function addressOf(url: string) {
+export function addressOf(url: string) {
   const { host, port } = new pg.Client({ connectionString: url })
   return host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port }
 }
 
-function throughPort(url: string, port: number): string {
+export function throughPort(url: string, port: number): string {
   const { user = '', password, database = '' } = new pg.Client({ connectionString: url })
   const who = `${encodeURIComponent(user)}:${encodeURIComponent(password ?? '')}`
   return `postgres://${who}@127.0.0.1:${port}/${database}`

@@ -8,13 +8,14 @@
  * aims at spares the scan altogether where nothing waits for it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Database } from '../store/database.ts'
+import type { Sql } from '../store/database.ts'
 import { Listener } from '../store/listener.ts'
 import { dispatchersBeside, flushHints, MOST_HINTS, sweepHints, type Told } from '../store/wake.ts'
 import type { Journal } from './journal.ts'
 
 export interface WakePorts {
-  readonly db: Database
+  /** Each statement a transaction of its own, never one that is under way. */
+  readonly db: Sql
   /** Of this process. */
   readonly id: string
   readonly journal: Journal
@@ -78,11 +79,11 @@ export class Wake {
     this.#listener?.start()
   }
 
-  /** What was written goes out; what comes in is not heard any more. Never throws. */
+  /** What was written goes out, and nothing after it; what comes in is not heard any more. Never throws. */
   async stop(): Promise<void> {
     await this.#listener?.stop()
-    await this.#flushing
     this.#beside = false
+    await this.#flushing
   }
 
   /** A transaction that may have written a hint has committed. */

@@ -4,7 +4,7 @@
  * never taken for a rollback: it is read back by the transaction's ID, and never repeated blindly.
  *
  * Nothing rests on the state of a session (no LISTEN, no session locks, no SET outside a transaction), so that a pooler in
- * transaction mode may stand between. Such a URL says `pgbouncer=true`: then no startup parameters and no named
+ * transaction mode may stand between; hints, on which nothing rests either, have a connection of their own (listener.ts). Such a URL says `pgbouncer=true`: then no startup parameters and no named
  * prepared statements are used, and limits are set in each transaction.
  */
 import { setTimeout as sleep } from 'node:timers/promises'

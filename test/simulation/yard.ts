@@ -211,6 +211,7 @@ export class Yard {
     this.#channelBroken.clear()
     // A price far from normal keeps a supply out, whatever its health (STR-4, STR-11).
     for (const supply of this.#supplies) supply.price = 1_000_000n
+    this.#breakAllButOne()
     this.#runUntil(this.#until + DAY / 2)
     // A fallback or degraded supply is asked for nothing while the exact ones serve: nothing can bring it back, or need it.
     const inUse = this.#supplies.filter((supply) => supply.tier === 'exact')
@@ -264,6 +265,20 @@ export class Yard {
     supply('south-a', south, { tier: 'exact', realPerson: 'allowed', price: 1_300_000n, concurrency: 1 })
     supply('south-b', south, { tier: 'fallback', realPerson: 'allowed', price: 2_000_000n, concurrency: 3 })
     supply('east-a', east, { tier: 'degraded', realPerson: 'denied', price: 500_000n, concurrency: 2 })
+  }
+
+  /** As the calm begins, so that there is something to recover from: with one healthy supply, who would ask the others? */
+  #breakAllButOne(): void {
+    const [, ...others] = this.#supplies.filter((supply) => supply.tier === 'exact')
+    for (const supply of others) {
+      const of = { epoch: supply.row.epoch, calledAt: this.#now, code: 'model_not_open', fingerprint: 'calm' }
+      supply.row = RULES.applyNews(
+        'supply',
+        supply.row,
+        { ...of, kind: 'failed', cause: 'persistent' },
+        this.#now,
+      ).row
+    }
   }
 
   // Time.

@@ -25,6 +25,8 @@ const ON_CREATE: readonly (readonly [number, object | readonly object[]])[] = [
   [8, { kind: 'error', name: 'content_refused' }],
   [4, { kind: 'error', name: 'real_person' }],
   [6, { kind: 'error', name: 'internal' }],
+  [3, { kind: 'error', name: 'asset_download_failed' }],
+  [4, { kind: 'reset' }],
   [2, { kind: 'error', name: 'model_missing' }],
   [4, { kind: 'content_refused_later', after_polls: 1 }],
   [4, { kind: 'real_person_later' }],

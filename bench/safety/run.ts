@@ -63,6 +63,7 @@ function table(of: MixReport): string {
       'how tasks ended',
       of.ends.map(({ kind, end, count }) => [`${kind}: ${end}`, count] as const),
     ),
+    ...(of.overdue.length > 0 ? [['ran out of time', ...of.overdue].join('\n  ')] : []),
     rows(
       'faults played',
       Object.entries(of.faultsPlayed).sort(([a], [b]) => a.localeCompare(b)),

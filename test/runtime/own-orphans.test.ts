@@ -6,7 +6,7 @@ import { Granter } from '../../src/runtime/granter.ts'
 import { settleOwnOrphans } from '../../src/runtime/own-orphans.ts'
 import type { Database } from '../../src/store/database.ts'
 import { Releases } from '../../src/store/releases.ts'
-import { imageRequest, rowsOf, type System, startSystem } from '../system/kit.ts'
+import { imageRequest, rowsOf, type System, startSystem, VIDEO } from '../system/kit.ts'
 import { admitted, attemptIn, attemptsOf, ended, ledger } from './facts.ts'
 
 let system: System
@@ -131,7 +131,8 @@ describe('a database that goes away', () => {
       metadata: {},
       echo: {},
     }
-    const task = await admitted(system, engine, { content })
+    const facts = { ...VIDEO, inputs: { first_frame: 1 } }
+    const task = await admitted(system, engine, { content, facts })
     expect(await ended(system, task)).toMatchObject({ state: 'failed', error_code: 'internal_error' })
   })
 })

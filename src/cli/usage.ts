@@ -27,12 +27,12 @@ const COLUMNS = [
   'requested_profile',
   'actual_profile',
   'dropped_inputs',
-  'shortfalls',
   'cost',
   'currency',
   'created_at',
   'ended_at',
   'parameters',
+  'shortfalls',
 ] as const
 
 export function register(program: Command, context: CliContext): void {

@@ -19,7 +19,7 @@ afterEach(async () => {
 
 describe('four gateways on one database', () => {
   it('UNK-6, ORD-13, STR-8, WAKE-1: killed five times while submitting, every task ends, and no attempt makes two jobs', {
-    timeout: 280_000,
+    timeout: 600_000,
   }, async () => {
     system = await startSystem({
       simulator: { defaults: { duration_ms: 150 } },
@@ -59,7 +59,7 @@ describe('four gateways on one database', () => {
         )
         return row?.n === 0
       },
-      180,
+      480,
     )
     // An hour is over: whoever is still uncertain is given up (UNK-5).
     await db.query(

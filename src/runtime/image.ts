@@ -231,9 +231,19 @@ class ImageWalk {
   async #reserve(situation: Situation, decided: Decided, origin: Origin): Promise<Reserved[]> {
     const { modelId } = this.#walk.request
     if (decided.decision.verdict.result !== 'selected') return []
-    const reservation = situation.reserve(modelId, decided, uuidv7())
+    const { granter, inHand } = this.#ports
+    const attemptId = uuidv7()
+    const reservation = situation.reserve(modelId, decided, attemptId)
     const proposal = { kind: 'reserve', origin, round: decided.round, reservation } as const
-    return this.#ports.granter.grant([{ modelId, alerts: decided.decision.verdict.alerts, proposal }])
+    // In hand from before it is there: reading back what became of a commit may take longer than two claims.
+    inHand.add(attemptId)
+    let results: Reserved[] = []
+    try {
+      results = await granter.grant([{ modelId, alerts: decided.decision.verdict.alerts, proposal }])
+      return results
+    } finally {
+      if (!results.some((result) => result.kind === 'granted')) inHand.delete(attemptId)
+    }
   }
 
   #leftMs(): number {

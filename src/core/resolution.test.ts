@@ -32,7 +32,7 @@ const UNTOLD: FoundJob = {
   aspectRatio: null,
   prompt: null,
 }
-const NOBODY: Known = { taken: new Set(), rivals: [] }
+const NOBODY: Known = { taken: new Set(), rivals: [], allRivals: true }
 const rival = (more: Partial<Suspect> = {}): Suspect => ({ ...SUSPECT, attemptId: 'a2', ...more })
 const list = (...jobs: FoundJob[]) => ({ jobs, complete: true })
 
@@ -74,7 +74,7 @@ describe('by callback', () => {
 
   it.each([
     ['the account has no such job', undefined, NOBODY],
-    ['another attempt has it', JOB, { taken: new Set(['job-1']), rivals: [] }],
+    ['another attempt has it', JOB, { ...NOBODY, taken: new Set(['job-1']) }],
     ['it is not what was ordered', { ...JOB, durationSeconds: 10 }, NOBODY],
   ])('UNK-9: a hint proves nothing where %s', (_, job, known) => {
     expect(byHint(SUSPECT, job, known)).toMatchObject({ kind: 'open' })
@@ -83,8 +83,8 @@ describe('by callback', () => {
 
 describe('by client ID', () => {
   const known = (absenceProves = false, taken: string[] = []) => ({
+    ...NOBODY,
     taken: new Set(taken),
-    rivals: [],
     absenceProves,
   })
 
@@ -152,6 +152,7 @@ describe('by time and parameters', () => {
     ['its time is not told', list({ ...JOB, createdAtMs: null }), known()],
     ['its model is not told', list({ ...JOB, upstreamModel: null }), known()],
     ['its duration is not told', list({ ...JOB, durationSeconds: null }), known()],
+    ['not all other attempts are known', list(JOB), known({ allRivals: false })],
     ['nobody tells whose it is', list({ ...JOB, prompt: null }), known()],
   ])('UNK-9: nothing is proved where %s', (_, jobs, what) => {
     expect(byTime(SUSPECT, jobs, what)).toMatchObject({ kind: 'open' })

@@ -39,6 +39,8 @@ export interface Known {
   readonly taken: ReadonlySet<string>
   /** Other attempts of the channel whose submission may have been accepted without our knowing the ID. */
   readonly rivals: readonly Suspect[]
+  /** False: there are more of them than were read. */
+  readonly allRivals: boolean
 }
 
 export type Resolver = 'callback' | 'client_id' | 'time'
@@ -100,6 +102,7 @@ export function byTime(
   listed: { readonly jobs: readonly FoundJob[]; readonly complete: boolean },
   known: Known & { readonly soleUser: boolean },
 ): Finding {
+  if (!known.allRivals) return { kind: 'open', why: 'too many other submissions of that time are unknown' }
   if (!listed.complete) return { kind: 'open', why: 'the account’s list was too long to be read to its end' }
   const fitting = listed.jobs.filter(
     (job) => isTold(job, suspect) && fits(suspect, job) && !known.taken.has(job.providerTaskId),

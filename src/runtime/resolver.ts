@@ -216,10 +216,10 @@ class Search {
     const { db, lost, timing, suspect } = this.#ports
     const ids = jobs.map((job) => job.providerTaskId)
     const taken = await takenJobs(db, lost.channel_id, { jobs: ids, attemptId: lost.id })
-    const rivals = await rivalsOf(db, lost)
+    const rivals = await rivalsOf(db, lost, suspect)
     for (const job of jobs)
       if (!taken.has(job.providerTaskId) && fits(suspect, job)) this.#possible.set(job.providerTaskId, job)
-    return { taken, rivals: rivals.map((rival) => suspectOf(rival, timing)) }
+    return { taken, rivals: rivals.rows.map((rival) => suspectOf(rival, timing)), allRivals: rivals.all }
   }
 }
 

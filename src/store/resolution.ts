@@ -98,21 +98,31 @@ export async function readSuspect(sql: Sql, attemptId: string): Promise<SuspectR
   return (await sql.query<SuspectRow>(SUSPECT_ONE, [attemptId])).rows[0]
 }
 
+const MOST_RIVALS = 2000
+
+// Whoever was uncertain once counts, also where an operator has said that it was not accepted: who knows.
 const RIVALS = {
   name: 'rivals',
   text: `${SUSPECT}
     where a.channel_id = $1 and a.id <> $2 and a.kind = 'video' and a.provider_task_id is null and a.submitting_at is not null
-      and (a.state in ('submitting', 'submission_uncertain') or a.error_code = 'submission_unresolved')
-      and a.submitting_at > clock_timestamp() - interval '8 days'
-    order by a.id limit 1000`,
+      and (a.state = 'submitting' or a.uncertain_at is not null)
+      and a.submitting_at between timestamptz 'epoch' + $3::bigint * interval '1 millisecond' - interval '2 hours'
+        and timestamptz 'epoch' + $4::bigint * interval '1 millisecond' + interval '10 minutes'
+    order by a.submitting_at limit ${MOST_RIVALS + 1}`,
 }
 
 /**
- * Other attempts of the channel that may have been accepted under an ID that we do not know. To be read after the jobs
+ * Other attempts of that time (Unix ms) of the channel that may have been accepted under an ID that we do not know. To be read after the jobs
  * were listed: whoever made one of them had said `submitting` before.
  */
-export async function rivalsOf(sql: Sql, lost: LostRow): Promise<SuspectRow[]> {
-  return (await sql.query<SuspectRow>(RIVALS, [lost.channel_id, lost.id])).rows
+export async function rivalsOf(
+  sql: Sql,
+  lost: LostRow,
+  time: { readonly from: number; readonly until: number },
+): Promise<{ readonly rows: readonly SuspectRow[]; readonly all: boolean }> {
+  const values = [lost.channel_id, lost.id, Math.floor(time.from), Math.ceil(time.until)]
+  const { rows } = await sql.query<SuspectRow>(RIVALS, values)
+  return { rows, all: rows.length <= MOST_RIVALS }
 }
 
 const NUDGE = {
@@ -120,7 +130,7 @@ const NUDGE = {
   text: `update attempt set called_back_at = clock_timestamp(),
       hinted_task_id = case when provider_task_id is null then coalesce(hinted_task_id, $2) else null end,
       next_poll_at = case when state = 'accepted' and poll_owner is null then least(next_poll_at, clock_timestamp()) else next_poll_at end,
-      next_lookup_at = case when state = 'submission_uncertain' or (state = 'failed' and error_code = 'submission_unresolved')
+      next_lookup_at = case when state = 'submission_uncertain' or (state = 'failed' and uncertain_at is not null)
         then clock_timestamp() else next_lookup_at end
     where id = $1 and state in ('submitting', 'submission_uncertain', 'accepted', 'failed')
       and (called_back_at is null or called_back_at < clock_timestamp() - interval '200 milliseconds')

@@ -198,6 +198,28 @@ describe('a callback', () => {
   })
 })
 
+describe('an operator who was wrong', () => {
+  it('UNK-5: a callback of a job that was said not to be there is recorded as an orphan, with its cost', async () => {
+    const { system } = await start()
+    await leaveOnly(system, ['seedance-north', 'seedance-south'])
+    await fault(system, { on: 'callback', times: 'forever', fault: { kind: 'callback_lost' } })
+    await fault(system, { on: 'create', times: 1, fault: { kind: 'accept_then_drop' } })
+    const { task, attempt } = await lost()
+    const insisted = { outcome: 'not_accepted', by: 'ann', unconfirmed: true }
+    expect((await admin('POST', `/uncertain/${attempt.id}/resolve`, insisted)).status).toBe(200)
+    expect(await ended(system, task)).toMatchObject({ state: 'succeeded' })
+    const [job] = await jobsOf(attempt.id)
+    const orphans = () => rowsOf(system.db, 'select attempt_id, cost_micros from orphan_result')
+    await until('the orphan', async () => {
+      await call(api.callbackPath(attempt.id), JSON.stringify({ id: job, status: 'succeeded' }))
+      return (await orphans()).length > 0
+    })
+    expect(await orphans()).toEqual([{ attempt_id: attempt.id, cost_micros: attempt.quote_micros }])
+    expect(await taskOf(system, task)).toMatchObject({ state: 'succeeded' })
+    expect(await rowsOf(system.db, 'select place from task_output')).toHaveLength(1)
+  })
+})
+
 async function foundLooks(attemptId: string): Promise<number | undefined> {
   const [row] = await rowsOf<{ lookups: number }>(
     api.system.db,
@@ -241,6 +263,24 @@ describe('the list of that time', () => {
     for (const { attempt } of [one, two])
       expect(await foundBy(attempt.id)).toMatchObject({ state: 'submission_uncertain', resolved_by: null })
     expect(await ledger(system)).toMatchObject({ posts: 2, accepted: 1 })
+  })
+
+  it('UNK-9: a job whose attempt an operator gave up is not given to the next one that was lost', async () => {
+    const { system } = await start({ ...ours, engine: { timing: NEVER } })
+    await leaveOnly(system, ['seedance-north'])
+    await fault(system, { on: 'callback', times: 'forever', fault: { kind: 'callback_lost' } })
+    await fault(system, { on: 'create', times: 1, fault: { kind: 'accept_then_drop' } })
+    const first = await lost()
+    const insisted = { outcome: 'not_accepted', by: 'ann', unconfirmed: true }
+    expect((await admin('POST', `/uncertain/${first.attempt.id}/resolve`, insisted)).status).toBe(200)
+    await ended(system, first.task)
+    await fault(system, { on: 'create', times: 1, fault: { kind: 'reset' } })
+    const second = await lost()
+    const look = (await (await admin('POST', `/uncertain/${second.attempt.id}/look`)).json()) as {
+      why: string
+    }
+    expect(look.why).toContain(`fits attempt ${first.attempt.id} as well`)
+    expect((await foundBy(second.attempt.id))?.state).toBe('submission_uncertain')
   })
 
   it('UNK-9: proves nothing where others may use the account', async () => {

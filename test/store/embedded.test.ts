@@ -347,7 +347,8 @@ describe('two at once on one directory', () => {
     await expect(start(other)).rejects.toThrow(DataDirectoryInUse)
   })
 
-  it('of several that start together on a fresh one, one serves', async () => {
+  // Longer than startEmbedded itself waits for PostgreSQL, so that what it has to say is seen.
+  it('of several that start together on a fresh one, one serves', { timeout: 150_000 }, async () => {
     const dir = fresh()
     const starts = await Promise.allSettled([1, 2, 3].map(() => start(dir)))
     expect(starts.filter((one) => one.status === 'fulfilled')).toHaveLength(1)

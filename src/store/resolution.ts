@@ -112,8 +112,8 @@ const RIVALS = {
 }
 
 /**
- * Other attempts of that time (Unix ms) of the channel that may have been accepted under an ID that we do not know. To be read after the jobs
- * were listed: whoever made one of them had said `submitting` before.
+ * Other attempts of the channel, of that time (Unix ms), that may have been accepted under an ID that we do not know. To be
+ * read after the jobs were listed: whoever made one of them had said `submitting` before.
  */
 export async function rivalsOf(
   sql: Sql,

@@ -2,14 +2,14 @@
 import { describe, expect, it } from 'vitest'
 import { Broken, RULES, type Rules, Yard } from './yard.ts'
 
-/** Seeds that once found something are kept in front. */
+/** Chosen by nothing: none has found a bug yet. One that does is put in front. */
 const SEEDS = [1, 2, 3, 4, 5]
 
 describe('a yard with a clock of its own', () => {
   const seen = new Set<string>()
 
   it.each(SEEDS)(
-    'HLT-1 to HLT-19, RTY, LAY, UNK-3, STR-11, COST-4: no rule is broken in a day and a half (seed %d)',
+    'HLT-1 to HLT-11, HLT-14 to HLT-17, HLT-19, RTY, LAY, UNK-3, STR-11, COST-4: no rule is broken in a day and a half (seed %d)',
     (seed) => {
       const figures = new Yard({ seed, days: 1 }).run()
       for (const one of figures.seen) seen.add(one)

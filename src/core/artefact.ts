@@ -184,6 +184,26 @@ function webpSize(bytes: Uint8Array): Size | null {
   }
 }
 
+/** Whether a PNG, JPEG or WebP lacks its end. What it is otherwise is not looked into; other kinds of files are let pass. */
+export function isCutOff(bytes: Uint8Array): boolean {
+  if (bytes.length < 12) return true
+  const view = viewOf(bytes)
+  if (view.getUint32(0) === 0x89504e47) return !hasNear(bytes, [0x49, 0x45, 0x4e, 0x44])
+  if (view.getUint16(0) === 0xffd8) return !hasNear(bytes, [0xff, 0xd9])
+  const isWebp = textOf(bytes.subarray(0, 4)) === 'RIFF' && textOf(bytes.subarray(8, 12)) === 'WEBP'
+  return isWebp && view.getUint32(4, true) + 8 > bytes.length
+}
+
+/** Some encoders, and what signs pictures, write behind the end: so it need not be the very last thing. */
+const END_WITHIN = 64 * 1024
+
+function hasNear(bytes: Uint8Array, mark: readonly number[]): boolean {
+  const tail = bytes.subarray(Math.max(0, bytes.length - END_WITHIN))
+  for (let at = tail.length - mark.length; at >= 0; at -= 1)
+    if (mark.every((byte, n) => tail[at + n] === byte)) return true
+  return false
+}
+
 const MOST_SEGMENTS = 2000
 
 /** The start-of-frame segment. */

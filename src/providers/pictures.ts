@@ -3,6 +3,7 @@
  * that cannot be fetched is fetched again, never generated again, so its fault is not retryable (GOAL-5, COST-7).
  */
 import { setTimeout as wait } from 'node:timers/promises'
+import { isCutOff } from '../core/artefact.ts'
 import { classifyEnded, type Fault, meaning } from '../core/outcome.ts'
 import type { GeneratedImage, ImageItem, ImageReply, ReportedUsage } from './adapter.ts'
 import type { Caller } from './call.ts'
@@ -51,7 +52,7 @@ async function itemOf(picture: RawPicture, how: Gathering): Promise<ImageItem> {
     case 'fault':
       return { ok: false, fault: picture.fault, billed: false }
     case 'base64':
-      return asItem(pictureOf(Buffer.from(picture.text, 'base64')), 'it is no image')
+      return asItem(pictureOf(Buffer.from(picture.text, 'base64')), 'it is no whole image')
     case 'link':
       return fetchPicture(picture.url, how)
   }
@@ -61,8 +62,10 @@ async function fetchPicture(url: string, how: Gathering): Promise<ImageItem> {
   let why = 'the time of the call was up'
   for (let tried = 0; tried < TRIES && how.deadline > performance.now(); tried++) {
     const fetched = await fetchOnce(url, how)
-    if (typeof fetched !== 'string') return asItem(pictureOf(fetched), 'its link leads to no image')
-    why = fetched
+    const picture = typeof fetched === 'string' ? null : pictureOf(fetched)
+    if (picture) return asItem(picture, why)
+    // A page in its place, or half of it, is as good as no answer.
+    why = typeof fetched === 'string' ? fetched : 'its link leads to no whole image'
     await wait(Math.min(PAUSES_MS[tried] ?? 0, Math.max(how.deadline - performance.now(), 0)))
   }
   return asItem(null, why)
@@ -101,10 +104,10 @@ function unavailable(why: string): Fault {
   })
 }
 
-/** By its first bytes: what a provider says of the type is often wrong. null: nothing known, or empty. */
+/** By its first bytes: what a provider says of the type is often wrong. null: nothing known, empty, or cut off. */
 function pictureOf(bytes: Buffer): GeneratedImage | null {
   const contentType = SIGNATURES.find(([, matches]) => matches(bytes))?.[0]
-  return contentType === undefined ? null : { bytes, contentType }
+  return contentType === undefined || isCutOff(bytes) ? null : { bytes, contentType }
 }
 
 const SIGNATURES: readonly (readonly [string, (bytes: Buffer) => boolean])[] = [

@@ -147,6 +147,41 @@ describe.each(BOTH)('images of $name', (at) => {
     })
   })
 
+  const byLink = () =>
+    at.account(at.name === 'ark' ? { response_format: 'url' } : { image_response_format: 'url' })
+
+  it.each([
+    ['cut short, as if it were whole', { kind: 'truncated_download', announced: false, keep: 0.5 }],
+    ['a page under the type of a picture', { kind: 'wrong_type', content_type: 'image/png', body: '<html>' }],
+    ['cut off', { kind: 'truncated_download' }],
+    ['refused', { kind: 'result_forbidden' }],
+  ])('DEG-7, COST-7: an image by link that is %s: fetched again, and never made again', async (_, played) => {
+    await control('POST', '/faults', { on: 'download', times: 1, fault: played })
+    const order = image(at)
+    expect(await at.adapter.generateImage!(byLink(), order)).toMatchObject({
+      kind: 'finished',
+      items: [{ ok: true }, { ok: true }],
+    })
+    expect(await ledger(order.attemptId)).toMatchObject({ posts: 1, accepted: 1 })
+  })
+
+  it('DEG-7, COST-7: images that stay cut short: no result, and no cause to make them again', async () => {
+    await control('POST', '/faults', {
+      on: 'download',
+      times: 'forever',
+      fault: { kind: 'truncated_download', announced: false, keep: 0.5 },
+    })
+    const order = image(at)
+    expect(await at.adapter.generateImage!(byLink(), order)).toMatchObject({
+      kind: 'finished',
+      items: [
+        { ok: false, billed: true, fault: { code: 'result_unavailable', retryable: false } },
+        { ok: false, billed: true },
+      ],
+    })
+    expect(await ledger(order.attemptId)).toMatchObject({ posts: 1, accepted: 1 })
+  })
+
   it('a batch of images in part', async () => {
     await fault('image', 'partial_images')
     const said = await at.adapter.generateImage!(at.account(), image(at))

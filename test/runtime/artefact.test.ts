@@ -1,6 +1,6 @@
 /** Results looked into: a silent downgrade is delivered, told, and never passed off as what was promised. */
 import { afterEach, describe, expect, it } from 'vitest'
-import { measurePicture } from '../../src/core/artefact.ts'
+import { isCutOff, measurePicture } from '../../src/core/artefact.ts'
 import { lookInto } from '../../src/runtime/artefact.ts'
 import { makeStill } from '../../src/simulator/media/still.ts'
 import { imageRequest, rowsOf, type System, startSystem, until, VIDEO } from '../system/kit.ts'
@@ -128,5 +128,28 @@ describe('a picture', () => {
     const { system: of, engine } = await start()
     expect((await engine.runImage(imageRequest(of.customer))).kind).toBe('finished')
     expect(await outputsOf(of)).toMatchObject([{ measured: { width: 2048, height: 2048 }, shortfalls: [] }])
+  })
+
+  it.each(['png', 'jpeg', 'webp'] as const)('DEG-7: of the kind %s is cut off without its end', (format) => {
+    const whole = makeStill(format, { width: 64, height: 64, rgb: [10, 20, 30], note: 'x' } as never)
+    expect(isCutOff(whole)).toBe(false)
+    // Some encoders write something behind the end.
+    expect(isCutOff(Buffer.concat([whole, Buffer.alloc(4096)]))).toBe(false)
+    for (const part of [0, 11, 12, Math.floor(whole.length / 2), whole.length - 13])
+      expect(isCutOff(whole.subarray(0, part))).toBe(true)
+  })
+
+  it('DEG-7: of a kind that is not known is let pass', () => {
+    expect(isCutOff(Buffer.from('GIF89a, or whatever else'))).toBe(false)
+  })
+
+  it('DEG-7: smaller than promised is delivered and told', async () => {
+    const { system: of, engine } = await start()
+    await fault(of, { on: 'image', times: 1, fault: { kind: 'other_artefact', width: 512, height: 512 } })
+    expect((await engine.runImage(imageRequest(of.customer))).kind).toBe('finished')
+    expect(await outputsOf(of)).toMatchObject([
+      { measured: { width: 512, height: 512 }, shortfalls: ['resolution'] },
+    ])
+    expect(await alertCodes(of)).toContain('silent_downgrade')
   })
 })

@@ -229,7 +229,7 @@ export const FAULT_KINDS: Record<string, FaultKind> = {
     plan: { withoutUrl: true },
   })),
   other_artefact: kind<{ width?: number; height?: number; seconds?: number; audio?: boolean }>(
-    ['create'],
+    ['create', 'image'],
     'The file differs from what was asked for (a silent downgrade).',
     { width: atLeastOne, height: atLeastOne, seconds: f.amount, audio: f.flag },
     (given) => ({ plan: { artefact: given } }),

@@ -6,7 +6,7 @@ import type { CancelReply, ProviderAdapter } from '../providers/adapter.ts'
 import { type AttemptRow, readAttempt, type TaskRow } from '../store/attempts.ts'
 import type { Database, Sql } from '../store/database.ts'
 import type { Releases } from '../store/releases.ts'
-import { endTask } from '../store/usage.ts'
+import { endTasks } from '../store/usage.ts'
 import type { Accounts } from './accounts.ts'
 import type { CancelAnswer } from './service.ts'
 import type { Settle } from './settle.ts'
@@ -54,7 +54,8 @@ async function look(tx: Sql, ports: CancelPorts, taskId: string): Promise<Looked
   if (task.state === 'queued') {
     const release = await ports.releases.release(tx, String(task.release_id))
     if (!release) throw new Error(`release ${task.release_id} of task ${task.id} is missing`)
-    await endTask(tx, task, failedTask(task, release, { state: 'cancelled', code: null }))
+    const end = failedTask(task, release, { state: 'cancelled', code: null })
+    await endTasks(tx, [{ id: task.id, end }])
     return { kind: 'cancelled' }
   }
   if (task.state !== 'running' || task.attempt_id === null)

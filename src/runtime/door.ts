@@ -147,7 +147,9 @@ export async function keepRefusal(
         await insertTasks(tx, [refused])
         await insertRounds(tx, [roundRow(task.id, 1, decided.round, { outcome: outcomeOf(decided.round) })])
         await tx.query(COUNT_ROUND, [task.id])
-        await recordUsage(tx, task.id, failedTask(task, release, { state: 'rejected', ...why }))
+        await recordUsage(tx, [
+          { id: task.id, end: failedTask(task, release, { state: 'rejected', ...why }) },
+        ])
         const alerts = decided.decision.verdict.alerts ?? []
         await raiseAlerts(tx, alertsOf([{ modelId: task.model_id, round: decided.round, alerts }]))
       },

@@ -10,17 +10,11 @@ import { pollDelayMs } from '../core/retry.ts'
 import type { Account, FinishedVideo, PollReply, ProviderAdapter } from '../providers/adapter.ts'
 import { raiseAlerts } from '../store/alerts.ts'
 import type { AssetStore } from '../store/assets.ts'
-import {
-  claimPolls,
-  type DuePoll,
-  extendPoll,
-  markPolled,
-  readAttempt,
-  releasePolls,
-} from '../store/attempts.ts'
+import { claimPolls, type DuePoll, extendPoll, markPolled, releasePolls } from '../store/attempts.ts'
 import type { Database } from '../store/database.ts'
 import { noteReached } from '../store/escalation.ts'
 import { withPartition } from '../store/partitions.ts'
+import type { Output } from '../store/usage.ts'
 import type { Accounts } from './accounts.ts'
 import { lookInto } from './artefact.ts'
 import type { Journal } from './journal.ts'
@@ -44,6 +38,8 @@ export interface PollerPorts {
 const CLAIM_SECONDS = 60
 const DOWNLOAD_SECONDS = 300
 const POLL_TIMEOUT_MS = 20_000
+/** With the poll before it, well within a claim. */
+const QUICK_DOWNLOAD_MS = 20_000
 const AT_ONCE = 64
 const AT_ONCE_PER_CHANNEL = 16
 /** A job whose customer has been told it is over is only watched for its end. */
@@ -199,34 +195,53 @@ export class Poller {
 
   /** A success needs its artefact: the result is stored before the task is said to have succeeded. */
   async #fetch(at: At, video: FinishedVideo): Promise<void> {
-    const { poll, adapter, account } = at
-    if (!adapter.download) throw new Error(`provider ${poll.provider} has no downloads`)
-    if (!(await extendPoll(this.#ports.db, poll, DOWNLOAD_SECONDS))) return
-    const reply = await adapter.download(account, video.location, { timeoutMs: DOWNLOAD_SECONDS * 1000 })
-    if (reply.kind === 'no_answer') return this.#fetchFailed(poll, reply.fault.code)
-    const stored = await this.#store(poll, reply).catch((error: unknown) => error)
-    if (!isStored(stored))
-      return this.#fetchFailed(poll, stored instanceof Error ? stored.message : 'unreadable')
-    const film = await lookInto(this.#ports.assets, stored)
-    if (film.kind === 'broken') return this.#fetchFailed(poll, film.why)
-    const attempt = await readAttempt(this.#ports.db, poll.id)
+    const { poll } = at
+    const keeping = this.#keepLong(poll)
+    const fetched = await this.#download(at, video).finally(() => keeping.over())
+    if (typeof fetched === 'string') return this.#fetchFailed(poll, fetched)
     await this.#ports.settle.apply(poll.id, poll.fence, {
       kind: 'finished',
-      outputs: [
-        {
-          place: 0,
-          asset_digest: stored.digest,
-          content_type: stored.contentType,
-          bytes: stored.bytes,
-          error: null,
-          measured: film.kind === 'measured' ? film.measured : null,
-        },
-      ],
-      durationMs: attempt?.accepted_at ? Math.max(0, (poll.now - attempt.accepted_at) / 1000) : null,
+      outputs: [fetched],
+      durationMs: Math.max(0, (poll.now - poll.accepted_at) / 1000),
       reported: video.reported,
       requestId: null,
       billedPlaces: 1,
     })
+  }
+
+  /** A download that takes long keeps its claim for as long as it may take; most are over before. */
+  #keepLong(poll: DuePoll): { over: () => Promise<void> } {
+    let extending: Promise<unknown> = Promise.resolve()
+    const timer = setTimeout(() => {
+      extending = extendPoll(this.#ports.db, poll, DOWNLOAD_SECONDS).catch((error: unknown) =>
+        this.#ports.journal.fault('poller.keep', error, { attempt: poll.id }),
+      )
+    }, QUICK_DOWNLOAD_MS)
+    return {
+      over: async () => {
+        clearTimeout(timer)
+        await extending
+      },
+    }
+  }
+
+  /** The stored result, or why there is none. */
+  async #download({ poll, adapter, account }: At, video: FinishedVideo): Promise<Output | string> {
+    if (!adapter.download) throw new Error(`provider ${poll.provider} has no downloads`)
+    const reply = await adapter.download(account, video.location, { timeoutMs: DOWNLOAD_SECONDS * 1000 })
+    if (reply.kind === 'no_answer') return reply.fault.code
+    const stored = await this.#store(poll, reply).catch((error: unknown) => error)
+    if (!isStored(stored)) return stored instanceof Error ? stored.message : 'unreadable'
+    const film = await lookInto(this.#ports.assets, stored)
+    if (film.kind === 'broken') return film.why
+    return {
+      place: 0,
+      asset_digest: stored.digest,
+      content_type: stored.contentType,
+      bytes: stored.bytes,
+      error: null,
+      measured: film.kind === 'measured' ? film.measured : null,
+    }
   }
 
   async #store(poll: DuePoll, reply: { stream: AsyncIterable<Uint8Array>; contentType: string }) {

@@ -15,9 +15,9 @@ import { raiseAlerts } from '../store/alerts.ts'
 import {
   type AttemptEnd,
   type AttemptRow,
-  endAttempt,
-  lockTaskAndAttempt,
-  markAccepted,
+  endAttempts,
+  type LockedAttempt,
+  lockTasksAndAttempts,
   markUncertain,
   type TaskRow,
 } from '../store/attempts.ts'
@@ -27,22 +27,22 @@ import { withPartition } from '../store/partitions.ts'
 import type { Releases } from '../store/releases.ts'
 import { markResolved, mayTakeJob } from '../store/resolution.ts'
 import { pastAttempts } from '../store/tasks.ts'
-import { backToQueue, endTask, recordOrphan, recountCost, storeOutputs } from '../store/usage.ts'
-import { attemptAlerts, doubtAlerts, downgradeAlerts, refusalAlerts } from './attempt-alerts.ts'
+import { backToQueue, endTasks, recordOrphan, recountCost } from '../store/usage.ts'
+import { attemptAlerts, doubtAlerts, refusalAlerts } from './attempt-alerts.ts'
+import { Batches } from './batches.ts'
 import type { Journal } from './journal.ts'
 import { laneDigest } from './lane.ts'
+import { type GoodMove, type GoodOutcome, settleWell, tellerOf } from './settle-well.ts'
 import {
   type Billing,
   type Delivery,
   ended,
   endedWell,
   failedTask,
-  judged,
   nextAfterFailure,
   type Outcome,
   otherSupplies,
   type Settled,
-  succeededTask,
 } from './settlement.ts'
 import { tellLevels } from './tell-levels.ts'
 import type { Timing } from './timing.ts'
@@ -77,22 +77,32 @@ const EXPECTED: Readonly<Record<Outcome['kind'], readonly AttemptState[]>> = {
   unresolved: ['submission_uncertain'],
 }
 
-interface Locked {
+interface Locked extends LockedAttempt {
   readonly tx: Sql
-  readonly task: TaskRow
-  readonly attempt: AttemptRow
   readonly release: Release
   /** Whether the task still waits for this attempt. */
   readonly mine: boolean
-  /** The database's clock, read after the locks. */
-  readonly now: number
 }
+
+interface Which {
+  readonly attemptId: string
+  readonly fence: bigint
+}
+
+/** What settles in company: an acceptance or a delivery that the attempt's own call brought. */
+interface Good extends Which {
+  readonly outcome: GoodOutcome
+}
+
+const LARGEST_BATCH = 200
 
 export class Settle {
   readonly #ports: SettlePorts
+  readonly #good: Batches<Good, Settled | null>
 
   constructor(ports: SettlePorts) {
     this.#ports = ports
+    this.#good = new Batches({ largest: LARGEST_BATCH, store: (items) => this.#together(items) })
   }
 
   /**
@@ -116,22 +126,62 @@ export class Settle {
   }
 
   async #once(attemptId: string, fence: bigint, outcome: Outcome): Promise<Settled> {
-    const { db } = this.#ports
-    return withPartition(db, () =>
-      db.transaction((tx) => this.#settle(tx, { attemptId, fence }, outcome), { retry: true }),
-    )
+    if (isGood(outcome)) {
+      const [settled] = await this.#good.add([{ attemptId, fence, outcome }])
+      if (settled) return settled
+    }
+    return this.#inTransaction((tx) => this.#settle(tx, { attemptId, fence }, outcome))
   }
 
-  async #settle(tx: Sql, which: { attemptId: string; fence: bigint }, outcome: Outcome): Promise<Settled> {
-    const locked = await lockTaskAndAttempt(tx, which.attemptId)
-    if (!locked) return { kind: 'stale' }
-    const { task, attempt } = locked
+  #inTransaction<T>(body: (tx: Sql) => Promise<T>): Promise<T> {
+    const { db } = this.#ports
+    return withPartition(db, () => db.transaction(body, { retry: true }))
+  }
+
+  /** In one transaction, those that go as they should; null for the others, which are then settled each by itself. */
+  #together(items: readonly Good[]): Promise<(Settled | null)[]> {
+    return this.#inTransaction(async (tx) => {
+      const locked = await lockTasksAndAttempts(
+        tx,
+        items.map((item) => item.attemptId),
+      )
+      const moves = new Map<Good, GoodMove>()
+      const tasks = new Set<string>()
+      for (const item of items) {
+        const found = locked.get(item.attemptId)
+        const move = found && !tasks.has(found.task.id) ? await this.#goodMove(tx, found, item) : null
+        if (!move) continue
+        tasks.add(move.at.task.id)
+        moves.set(item, move)
+      }
+      const settled = await settleWell(tx, [...moves.values()], this.#ports)
+      const results = new Map([...moves.keys()].map((item, place) => [item, settled[place] ?? null]))
+      return items.map((item) => results.get(item) ?? null)
+    })
+  }
+
+  async #goodMove(tx: Sql, found: LockedAttempt, item: Good): Promise<GoodMove | null> {
+    const { task, attempt } = found
+    const isExpected = attempt.fence === item.fence && EXPECTED[item.outcome.kind].includes(attempt.state)
+    if (!isExpected || (item.outcome.kind === 'finished' && !isWaitedFor(found))) return null
+    const release = await this.#releaseOf(tx, attempt)
+    return { at: { ...found, task, release }, outcome: item.outcome }
+  }
+
+  async #settle(tx: Sql, which: Which, outcome: Outcome): Promise<Settled> {
+    const found = (await lockTasksAndAttempts(tx, [which.attemptId])).get(which.attemptId)
+    if (!found) return { kind: 'stale' }
+    const { task, attempt } = found
     if (attempt.fence !== which.fence) return { kind: 'stale' }
     if (!EXPECTED[outcome.kind].includes(attempt.state)) return this.#late(tx, task, attempt, outcome)
+    const release = await this.#releaseOf(tx, attempt)
+    return this.#move({ ...found, tx, release, mine: isWaitedFor(found) }, outcome)
+  }
+
+  async #releaseOf(tx: Sql, attempt: AttemptRow): Promise<Release> {
     const release = await this.#ports.releases.release(tx, String(attempt.release_id))
     if (!release) throw new Error(`release ${attempt.release_id} of attempt ${attempt.id} is missing`)
-    const mine = task.state === 'running' && task.attempt_id === attempt.id
-    return this.#move({ tx, task, attempt, release, mine, now: locked.now }, outcome)
+    return release
   }
 
   #move(at: Locked, outcome: Outcome): Promise<Settled> {
@@ -169,11 +219,7 @@ export class Settle {
       if (!(await mayTakeJob(at.tx, at.attempt, outcome.providerTaskId))) return { kind: 'stale' }
       await markResolved(at.tx, at.attempt.id, outcome.found)
     }
-    const firstPollSeconds = Math.min(10, Math.max(0.2, at.attempt.expected_ms / 20_000))
-    const found = { ...outcome, maxRunSeconds: at.release.maxRunSeconds, firstPollSeconds }
-    await markAccepted(at.tx, at.attempt, found)
-    await this.#tell(at, { kind: 'accepted' })
-    return { kind: 'open' }
+    return this.#well(at, outcome)
   }
 
   async #refused(at: Locked, outcome: Outcome & { kind: 'refused' }): Promise<Settled> {
@@ -224,28 +270,20 @@ export class Settle {
     return { kind: 'retry', delayMs: next.notBeforeMs }
   }
 
-  async #finished(at: Locked, outcome: Delivery): Promise<Settled> {
+  async #finished(at: Locked, outcome: Delivery & { kind: 'finished' }): Promise<Settled> {
+    if (at.mine) return this.#well(at, outcome)
     const end = endedWell(at.attempt, outcome)
     await this.#end(at, end)
     // An image's answer is acceptance and result in one.
     if (at.attempt.kind === 'image') await this.#tell(at, { kind: 'accepted' })
     await this.#tell(at, { kind: 'finished', durationMs: outcome.durationMs })
-    if (!at.mine) return this.#orphan(at, 'finished', end.cost)
-    const outputs = judged(at.task, at.attempt, outcome.outputs)
-    await storeOutputs(at.tx, at.task.id, outputs)
-    await raiseAlerts(
-      at.tx,
-      downgradeAlerts(
-        at.attempt,
-        outputs.flatMap((output) => output.shortfalls),
-      ),
-    )
-    await endTask(
-      at.tx,
-      at.task,
-      succeededTask(at.task, at.release, { attempt: at.attempt, delivery: outcome }),
-    )
-    return { kind: 'ended', state: 'succeeded', code: null }
+    return this.#orphan(at, 'finished', end.cost)
+  }
+
+  async #well(at: Locked, outcome: GoodOutcome): Promise<Settled> {
+    const [settled] = await settleWell(at.tx, [{ at, outcome }], this.#ports)
+    if (!settled) throw new Error('what was settled has no result')
+    return settled
   }
 
   async #notStarted(at: Locked): Promise<Settled> {
@@ -310,7 +348,7 @@ export class Settle {
   }
 
   #end(at: Locked, end: AttemptEnd): Promise<void> {
-    return endAttempt(at.tx, { id: at.attempt.id, hintFrom: this.#ports.hintFrom() }, end)
+    return endAttempts(at.tx, [{ id: at.attempt.id, end }], this.#ports.hintFrom())
   }
 
   async #orphan(at: Locked, how: string, cost: bigint): Promise<Settled> {
@@ -349,27 +387,30 @@ export class Settle {
   }
 
   async #endFailed(at: Locked, code: string): Promise<Settled> {
-    await endTask(at.tx, at.task, failedTask(at.task, at.release, { state: 'failed', code }))
+    const end = failedTask(at.task, at.release, { state: 'failed', code })
+    await endTasks(at.tx, [{ id: at.task.id, end }])
     return { kind: 'ended', state: 'failed', code }
   }
 
   async #endCancelled(at: Locked): Promise<Settled> {
-    await endTask(at.tx, at.task, failedTask(at.task, at.release, { state: 'cancelled', code: null }))
+    const end = failedTask(at.task, at.release, { state: 'cancelled', code: null })
+    await endTasks(at.tx, [{ id: at.task.id, end }])
     return { kind: 'ended', state: 'cancelled', code: null }
   }
 
   async #tell(at: Locked, happening: Happening): Promise<void> {
-    const { attempt } = at
-    const told = {
-      attemptId: attempt.id,
-      channelId: attempt.channel_id,
-      supplyId: attempt.supply_id,
-      channelEpoch: attempt.channel_epoch,
-      supplyEpoch: attempt.supply_epoch,
-      calledAt: attempt.submitting_at ?? attempt.created_at,
-    }
-    await tellLevels(at.tx, told, { happening, settings: this.#ports.health })
+    await tellLevels(at.tx, tellerOf(at.attempt), { happening, settings: this.#ports.health })
   }
+}
+
+/** Not what was found again: that first has to be nobody else's. */
+function isGood(outcome: Outcome): outcome is GoodOutcome {
+  return (outcome.kind === 'accepted' && !outcome.found) || outcome.kind === 'finished'
+}
+
+/** Whether the task still waits for this attempt. */
+function isWaitedFor({ task, attempt }: LockedAttempt): boolean {
+  return task.state === 'running' && task.attempt_id === attempt.id
 }
 
 const MOST_TRIES = 50

@@ -38,11 +38,29 @@ export async function tellLevels(tx: Sql, teller: Teller, telling: Telling): Pro
   if (telling.counts === false) return
   const news = newsOf(teller, happening).map((told) => ({ ...told, aside }))
   const share = fault && (await channelsShare(tx, teller, { fault, news }))
-  const steps = await applyLevelNews(tx, share ? [share, ...news] : news, settings)
-  await tellHealth(
+  await told(tx, await applyLevelNews(tx, share ? [share, ...news] : news, settings))
+}
+
+function told(tx: Sql, steps: Awaited<ReturnType<typeof applyLevelNews>>): Promise<void> {
+  return tellHealth(
     tx,
-    steps.map(({ told, step }) => ({ level: told.level, id: told.id, step })),
+    steps.map(({ told: { level, id }, step }) => ({ level, id, step })),
   )
+}
+
+export interface Success {
+  readonly teller: Teller
+  readonly happening: Happening & { readonly kind: 'accepted' | 'finished' }
+}
+
+/** Of many attempts at once, in the order given: none of it is a fault, so that no level is judged with others. */
+export async function tellSuccesses(
+  tx: Sql,
+  successes: readonly Success[],
+  settings: HealthSettings,
+): Promise<void> {
+  const news = successes.flatMap(({ teller, happening }) => newsOf(teller, happening))
+  await told(tx, await applyLevelNews(tx, news, settings))
 }
 
 function newsOf(teller: Teller, happening: Happening): LevelNews[] {

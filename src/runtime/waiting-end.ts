@@ -3,7 +3,7 @@ import type { Database, Sql } from '../store/database.ts'
 import { type DecidedRound, insertRounds, roundRow } from '../store/grant.ts'
 import { withPartition } from '../store/partitions.ts'
 import type { Releases } from '../store/releases.ts'
-import { endTask } from '../store/usage.ts'
+import { endTasks } from '../store/usage.ts'
 import { failedTask } from './settlement.ts'
 
 export interface WaitingEnd {
@@ -56,6 +56,7 @@ async function endIn(tx: Sql, releases: Releases, end: WaitingEnd): Promise<bool
   const state = end.state ?? 'failed'
   // An answer given before any submission is not kept (CUS-3).
   if (state === 'rejected') await tx.query(FORGET_KEY, [task.id])
-  await endTask(tx, task, failedTask(task, release, { state, code: end.code, param: end.param ?? null }))
+  const failed = failedTask(task, release, { state, code: end.code, param: end.param ?? null })
+  await endTasks(tx, [{ id: task.id, end: failed }])
   return true
 }

@@ -83,14 +83,14 @@ export async function beginSubmitting(
   return new Set(rows.map((row) => row.id))
 }
 
-const LOCK_ONE = {
-  name: 'lock-attempt',
-  text: `select *, clock_timestamp() as now from attempt where id = $1 for update`,
+const LOCK_TASKS = {
+  name: 'lock-tasks-to-settle',
+  text: `select t.* from task t where t.id in (select task_id from attempt where id = any($1::uuid[])) order by t.id for update`,
 }
 
-const LOCK_TASK = {
-  name: 'lock-task-of-attempt',
-  text: `select t.* from task t where t.id = (select task_id from attempt where id = $1) for update`,
+const LOCK_ATTEMPTS = {
+  name: 'lock-attempts-to-settle',
+  text: `select *, clock_timestamp() as now from attempt where id = any($1::uuid[]) order by id for update`,
 }
 
 export interface TaskRow {
@@ -110,14 +110,26 @@ export interface TaskRow {
   readonly fence: bigint
 }
 
-/** Lock a task and one of its attempts, in that order. */
-export async function lockTaskAndAttempt(
+export interface LockedAttempt {
+  readonly task: TaskRow
+  readonly attempt: AttemptRow
+  /** The database's clock, read after the locks. */
+  readonly now: number
+}
+
+/** Lock tasks and then these attempts of theirs, each in the order of its ID. By attempt. */
+export async function lockTasksAndAttempts(
   tx: Sql,
-  attemptId: string,
-): Promise<{ task: TaskRow; attempt: AttemptRow; now: number } | undefined> {
-  const [task] = (await tx.query<TaskRow>(LOCK_TASK, [attemptId])).rows
-  const [attempt] = (await tx.query<AttemptRow & { now: number }>(LOCK_ONE, [attemptId])).rows
-  return task && attempt ? { task, attempt, now: attempt.now } : undefined
+  attemptIds: readonly string[],
+): Promise<ReadonlyMap<string, LockedAttempt>> {
+  const tasks = new Map((await tx.query<TaskRow>(LOCK_TASKS, [attemptIds])).rows.map((row) => [row.id, row]))
+  const attempts = (await tx.query<AttemptRow & { now: number }>(LOCK_ATTEMPTS, [attemptIds])).rows
+  return new Map(
+    attempts.flatMap((attempt) => {
+      const task = tasks.get(attempt.task_id)
+      return task ? [[attempt.id, { task, attempt, now: attempt.now }] as const] : []
+    }),
+  )
 }
 
 const READ = { name: 'attempt-by-id', text: 'select * from attempt where id = $1' }
@@ -159,33 +171,39 @@ export async function readSubmissions(sql: Sql, ids: readonly string[]): Promise
 }
 
 const ACCEPTED = {
-  name: 'attempt-accepted',
-  text: `update attempt set state = 'accepted', provider_task_id = $3, provider_request_id = coalesce($4, provider_request_id),
-      accepted_at = clock_timestamp(), run_deadline = clock_timestamp() + make_interval(secs => $5),
-      next_poll_at = clock_timestamp() + make_interval(secs => $6), owner = null, uncertain_deadline = null,
+  name: 'attempts-accepted',
+  text: `update attempt a set state = 'accepted', provider_task_id = w.provider_task_id,
+      provider_request_id = coalesce(w.request_id, a.provider_request_id), accepted_at = clock_timestamp(),
+      run_deadline = clock_timestamp() + make_interval(secs => w.run_seconds),
+      next_poll_at = clock_timestamp() + make_interval(secs => w.poll_seconds), owner = null, uncertain_deadline = null,
       next_lookup_at = null, hinted_task_id = null
-    where id = $1 and fence = $2 and state in ('submitting', 'submission_uncertain')`,
+    from jsonb_to_recordset($1::jsonb) w(id uuid, fence bigint, provider_task_id text, request_id text, run_seconds float8,
+      poll_seconds float8)
+    where a.id = w.id and a.fence = w.fence and a.state in ('submitting', 'submission_uncertain')`,
 }
 
-export async function markAccepted(
-  tx: Sql,
-  attempt: { id: string; fence: bigint },
-  found: {
-    providerTaskId: string
-    requestId: string | null
-    maxRunSeconds: number
-    firstPollSeconds: number
-  },
-): Promise<boolean> {
-  const values = [
-    attempt.id,
-    attempt.fence,
-    found.providerTaskId,
-    found.requestId,
-    found.maxRunSeconds,
-    found.firstPollSeconds,
-  ]
-  return (await tx.query(ACCEPTED, values)).rowCount === 1
+/** The provider's job that an attempt has become. */
+export interface Acceptance {
+  readonly attempt: Pick<AttemptRow, 'id' | 'fence'>
+  readonly providerTaskId: string
+  readonly requestId: string | null
+  readonly maxRunSeconds: number
+  readonly firstPollSeconds: number
+}
+
+/** All of them, or none: throws where one is not as its lock showed it. */
+export async function markAccepted(tx: Sql, accepted: readonly Acceptance[]): Promise<void> {
+  if (accepted.length === 0) return
+  const rows = accepted.map(({ attempt, ...job }) => ({
+    id: attempt.id,
+    fence: String(attempt.fence),
+    provider_task_id: job.providerTaskId,
+    request_id: job.requestId,
+    run_seconds: job.maxRunSeconds,
+    poll_seconds: job.firstPollSeconds,
+  }))
+  const { rowCount } = await tx.query(ACCEPTED, [JSON.stringify(rows)])
+  if (rowCount !== accepted.length) throw new Error('an attempt was accepted that nobody is submitting')
 }
 
 const UNCERTAIN = {
@@ -252,53 +270,72 @@ export interface AttemptEnd {
 }
 
 const END = {
-  name: 'attempt-end',
-  text: `update attempt set state = $2, ended_at = clock_timestamp(), owner = null, poll_owner = null, next_poll_at = null,
+  name: 'attempts-end',
+  text: `update attempt a set state = w.state, ended_at = clock_timestamp(), owner = null, poll_owner = null, next_poll_at = null,
       -- What was given up is looked for once more: a job that turns up is recorded with its cost.
-      next_lookup_at = case when kind = 'video' and $7 = 'submission_unresolved' then clock_timestamp() + interval '1 hour' end,
-      number = case when $2 = 'abandoned' then null else number end,
-      submitting_at = case when $2 = 'abandoned' then null else submitting_at end,
-      category = $3, scope = $4, retryable = $5, may_change_supply = $6, error_code = $7, error_message = $8, provider_code = $9,
-      http_status = $10, provider_request_id = coalesce($11, provider_request_id), cost_micros = $12, reported = $13, fingerprint = coalesce($14, fingerprint)
-    where id = $1 and ended_at is null`,
+      next_lookup_at = case when a.kind = 'video' and w.code = 'submission_unresolved' then clock_timestamp() + interval '1 hour' end,
+      number = case when w.state = 'abandoned' then null else a.number end,
+      submitting_at = case when w.state = 'abandoned' then null else a.submitting_at end,
+      category = w.category, scope = w.scope, retryable = w.retryable, may_change_supply = w.may_change_supply,
+      error_code = w.code, error_message = w.message, provider_code = w.provider_code, http_status = w.http_status,
+      provider_request_id = coalesce(w.request_id, a.provider_request_id), cost_micros = w.cost, reported = w.reported,
+      fingerprint = coalesce(w.fingerprint, a.fingerprint)
+    from jsonb_to_recordset($1::jsonb) w(id uuid, state text, category text, scope text, retryable boolean,
+      may_change_supply boolean, code text, message text, provider_code text, http_status int, request_id text, cost bigint,
+      reported jsonb, fingerprint text)
+    where a.id = w.id and a.ended_at is null`,
 }
 
-const RELEASE_LEASE = {
-  name: 'release-lease',
-  // The hint for other processes rides along (WAKE-3); none where $3 is null.
+const RELEASE_LEASES = {
+  name: 'release-leases',
+  // The hint for other processes rides along (WAKE-3); none where $2 is null.
   text: `with freed as (
-      update capacity_lease set released_at = clock_timestamp(), released_why = $2 where attempt_id = $1 and released_at is null
-      returning channel_id, supply_id)
-    insert into wake_hint (writer, channel_id, supply_id) select $3::uuid, channel_id, supply_id from freed where $3::uuid is not null`,
+      update capacity_lease l set released_at = clock_timestamp(), released_why = w.state
+      from jsonb_to_recordset($1::jsonb) w(id uuid, state text) where l.attempt_id = w.id and l.released_at is null
+      returning l.channel_id, l.supply_id)
+    insert into wake_hint (writer, channel_id, supply_id)
+    select distinct $2::uuid, channel_id, supply_id from freed where $2::uuid is not null`,
+}
+
+export interface EndedAttempt {
+  readonly id: string
+  readonly end: AttemptEnd
 }
 
 /**
- * Write the end of an attempt and free its slots. Only `runtime/settle` calls it: an attempt ends in one way. `hintFrom`
- * is the process that will wake others for it, if any.
+ * Write the end of attempts and free their slots, all or none. Only `runtime/settle` calls it: an attempt ends in one way.
+ * `hintFrom` is the process that will wake others for it, if any.
  */
-export async function endAttempt(
+export async function endAttempts(
   tx: Sql,
-  { id, hintFrom }: { readonly id: string; readonly hintFrom: string | null },
-  end: AttemptEnd,
+  ended: readonly EndedAttempt[],
+  hintFrom: string | null,
 ): Promise<void> {
-  const { rowCount } = await tx.query(END, [
+  if (ended.length === 0) return
+  const { rowCount } = await tx.query(END, [JSON.stringify(ended.map(endRow))])
+  if (rowCount !== ended.length)
+    throw new Error(`one of these attempts had ended already: ${ended.map(({ id }) => id).join(', ')}`)
+  const freed = ended.map(({ id, end }) => ({ id, state: end.state }))
+  await tx.query(RELEASE_LEASES, [JSON.stringify(freed), hintFrom])
+}
+
+function endRow({ id, end }: EndedAttempt) {
+  return {
     id,
-    end.state,
-    end.category,
-    end.scope,
-    end.retryable,
-    end.mayChangeSupply,
-    end.code,
-    end.message,
-    end.providerCode,
-    end.httpStatus,
-    end.requestId,
-    end.cost,
-    end.reported === null ? null : JSON.stringify(end.reported),
-    end.fingerprint,
-  ])
-  if (rowCount !== 1) throw new Error(`attempt ${id} had ended already`)
-  await tx.query(RELEASE_LEASE, [id, end.state, hintFrom])
+    state: end.state,
+    category: end.category,
+    scope: end.scope,
+    retryable: end.retryable,
+    may_change_supply: end.mayChangeSupply,
+    code: end.code,
+    message: end.message,
+    provider_code: end.providerCode,
+    http_status: end.httpStatus,
+    request_id: end.requestId,
+    cost: String(end.cost),
+    reported: end.reported,
+    fingerprint: end.fingerprint,
+  }
 }
 
 const POLL_CLAIM = {
@@ -386,7 +423,9 @@ export async function extendPoll(
 
 const RELEASED_POLLS = {
   name: 'release-polls',
-  text: `update attempt set next_poll_at = clock_timestamp(), poll_owner = null where poll_owner = $1 and state = 'accepted'`,
+  // What is being settled is passed over: it needs no poll any more.
+  text: `update attempt set next_poll_at = clock_timestamp(), poll_owner = null where id in (
+      select id from attempt where poll_owner = $1 and state = 'accepted' order by id for no key update skip locked)`,
 }
 
 /** A process that stops hands its polls on at once. */
@@ -396,9 +435,11 @@ export async function releasePolls(sql: Sql, owner: string): Promise<void> {
 
 const FREE_POLLS = {
   name: 'free-polls-of-the-dead',
-  text: `update attempt a set next_poll_at = clock_timestamp(), poll_owner = null
+  text: `update attempt set next_poll_at = clock_timestamp(), poll_owner = null where id in (
+    select a.id from attempt a
     where a.state = 'accepted' and a.poll_owner is not null and a.next_poll_at > clock_timestamp()
-      and not exists (select from process p where p.id = a.poll_owner and p.stopped_at is null and p.alive_until > clock_timestamp())`,
+      and not exists (select from process p where p.id = a.poll_owner and p.stopped_at is null and p.alive_until > clock_timestamp())
+    order by a.id for no key update skip locked)`,
 }
 
 /** Polls, and downloads, that a dead process had taken are due at once. */

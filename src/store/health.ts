@@ -34,117 +34,228 @@ const COLUMNS = 'state, epoch, recovery_successes, open_until, not_before, count
 
 const READ = {
   channel: {
-    name: 'channel-health',
-    text: `select channel_id as id, ${COLUMNS} from channel_health where channel_id = $1`,
+    name: 'channels-health',
+    text: `select channel_id as id, ${COLUMNS} from channel_health where channel_id = any($1::text[])`,
   },
   supply: {
-    name: 'supply-health',
-    text: `select supply_id as id, ${COLUMNS} from supply_health where supply_id = $1`,
+    name: 'supplies-health',
+    text: `select supply_id as id, ${COLUMNS} from supply_health where supply_id = any($1::text[])`,
   },
 }
 
-const SET = `state = $2, epoch = $3, recovery_successes = $4, open_until = timestamptz 'epoch' + $5::bigint * interval '1 microsecond',
-  not_before = timestamptz 'epoch' + $6::bigint * interval '1 microsecond', counters = $7, updated_at = clock_timestamp()`
+const WRITE = (level: LevelKind) => ({
+  name: `write-${level}-health`,
+  text: `update ${level}_health h set state = w.state, epoch = w.epoch, recovery_successes = w.recovery_successes,
+      open_until = timestamptz 'epoch' + w.open_until * interval '1 microsecond',
+      not_before = timestamptz 'epoch' + w.not_before * interval '1 microsecond', counters = w.counters, updated_at = clock_timestamp()
+    from jsonb_to_recordset($1::jsonb) w(id text, state text, epoch bigint, recovery_successes int, open_until bigint,
+      not_before bigint, counters jsonb)
+    where h.${level}_id = w.id`,
+})
+const WRITES = { channel: WRITE('channel'), supply: WRITE('supply') }
 
-const WRITE = {
-  channel: { name: 'write-channel-health', text: `update channel_health set ${SET} where channel_id = $1` },
-  supply: { name: 'write-supply-health', text: `update supply_health set ${SET} where supply_id = $1` },
-}
-
-const EVENT = {
-  name: 'append-health-event',
-  text: `insert into health_events (level, level_id, attempt_id, kind, from_state, to_state, epoch_before, epoch_after,
+// Events of one statement are a microsecond apart, so that their order can be read back (HLT-18).
+const EVENTS = {
+  name: 'append-health-events',
+  text: `insert into health_events (at, level, level_id, attempt_id, kind, from_state, to_state, epoch_before, epoch_after,
       recovery_successes, applied, detail)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+    select clock_timestamp() + e.place * interval '1 microsecond', e.level, e.level_id, e.attempt_id, e.kind, e.from_state,
+      e.to_state, e.epoch_before, e.epoch_after, e.recovery_successes, e.applied, e.detail
+    from jsonb_to_recordset($1::jsonb) e(place int, level text, level_id text, attempt_id uuid, kind text, from_state text,
+      to_state text, epoch_before bigint, epoch_after bigint, recovery_successes int, applied boolean, detail jsonb)`,
 }
 
 const GIVEN = {
   name: 'news-given',
-  text: 'select kind from attempt_news where attempt_id = $1 and level = $2',
+  text: 'select attempt_id, level, kind from attempt_news where attempt_id = any($1::uuid[])',
 }
 
 const GIVE = {
   name: 'give-news',
-  text: 'insert into attempt_news (attempt_id, level, kind) values ($1, $2, $3) on conflict do nothing',
+  text: `insert into attempt_news (attempt_id, level, kind)
+    select attempt_id, level, kind from jsonb_to_recordset($1::jsonb) n(attempt_id uuid, level text, kind text)
+    order by attempt_id, level, kind on conflict do nothing returning attempt_id, level, kind`,
 }
 
-/** Lock the level, read it and the clock, let `change` judge it, and store what came of that. The one writer of health. */
+interface Given {
+  attempt_id: string
+  level: LevelKind
+  kind: NewsKind
+}
+
+interface Level {
+  readonly kind: LevelKind
+  readonly id: string
+}
+
+/** Lock the level, read it and the clock, let `change` judge it, and store what came of that. */
 export async function changeHealth(
   tx: Sql,
-  level: { readonly kind: LevelKind; readonly id: string; readonly attemptId: string | null },
+  level: Level & { readonly attemptId: string | null },
   change: (row: HealthRow, now: number) => Step,
 ): Promise<Step> {
-  await lockLevels(
-    tx,
-    level.kind === 'channel'
-      ? { channels: [level.id], supplies: [] }
-      : { channels: [], supplies: [level.id] },
-  )
-  const [stored] = (await tx.query<HealthDbRow>(READ[level.kind], [level.id])).rows
-  if (!stored) throw new Error(`${level.kind} ${level.id} has no health row`)
-  const row = healthFromColumns({ ...stored, epoch: Number(stored.epoch) })
-  const step = change(row, stored.now)
-  if (step.row !== row) await write(tx, level, step.row)
-  if (step.event) await append(tx, level, step.event)
+  const rows = await LevelRows.lock(tx, [level])
+  const step = rows.change(level, change)
+  await rows.store(tx)
   return step
 }
 
-async function write(tx: Sql, level: { kind: LevelKind; id: string }, row: HealthRow): Promise<void> {
-  const columns = healthToColumns(row)
-  await tx.query(WRITE[level.kind], [
-    level.id,
-    columns.state,
-    columns.epoch,
-    columns.recovery_successes,
-    columns.open_until,
-    columns.not_before,
-    JSON.stringify(columns.counters),
-  ])
+interface Held {
+  readonly level: Level
+  row: HealthRow
+  readonly now: number
+  changed: boolean
 }
 
-async function append(
-  tx: Sql,
-  level: { kind: LevelKind; id: string; attemptId: string | null },
+/** Rows of health under their locks; what is changed in them is stored together. The one writer of health. */
+class LevelRows {
+  readonly #rows: Map<string, Held>
+  readonly #events: object[] = []
+
+  private constructor(rows: Map<string, Held>) {
+    this.#rows = rows
+  }
+
+  static async lock(tx: Sql, levels: readonly Level[]): Promise<LevelRows> {
+    const idsOf = (kind: LevelKind) => [
+      ...new Set(levels.filter((level) => level.kind === kind).map((level) => level.id)),
+    ]
+    const ids = { channels: idsOf('channel'), supplies: idsOf('supply') }
+    await lockLevels(tx, ids)
+    const rows: Map<string, Held> = new Map()
+    for (const [kind, wanted] of [
+      ['channel', ids.channels],
+      ['supply', ids.supplies],
+    ] as const) {
+      if (wanted.length === 0) continue
+      const { rows: stored } = await tx.query<HealthDbRow>(READ[kind], [wanted])
+      for (const one of stored) {
+        const row = healthFromColumns({ ...one, epoch: Number(one.epoch) })
+        const level = { kind, id: one.id }
+        rows.set(keyOf(level), { level, row, now: one.now, changed: false })
+      }
+    }
+    return new LevelRows(rows)
+  }
+
+  change(
+    level: Level & { readonly attemptId: string | null },
+    change: (row: HealthRow, now: number) => Step,
+  ): Step {
+    const held = this.#rows.get(keyOf(level))
+    if (!held) throw new Error(`${level.kind} ${level.id} has no health row`)
+    const step = change(held.row, held.now)
+    if (step.row !== held.row) {
+      held.row = step.row
+      held.changed = true
+    }
+    if (step.event) this.#events.push(eventRow(level, step.event, this.#events.length))
+    return step
+  }
+
+  async store(tx: Sql): Promise<void> {
+    const changed = [...this.#rows.values()].filter((held) => held.changed)
+    for (const kind of ['channel', 'supply'] as const) {
+      const rows = changed
+        .filter(({ level }) => level.kind === kind)
+        .map(({ level, row }) => ({ id: level.id, ...healthToColumns(row) }))
+      if (rows.length > 0) await tx.query(WRITES[kind], [JSON.stringify(rows)])
+    }
+    if (this.#events.length > 0) await tx.query(EVENTS, [JSON.stringify(this.#events)])
+  }
+}
+
+function keyOf(level: Level): string {
+  return `${level.kind} ${level.id}`
+}
+
+function eventRow(
+  level: Level & { readonly attemptId: string | null },
   event: NonNullable<Step['event']>,
-): Promise<void> {
-  await tx.query(EVENT, [
-    level.kind,
-    level.id,
-    level.attemptId,
-    event.kind,
-    event.from,
-    event.to,
-    event.epochBefore,
-    event.epochAfter,
-    event.recoverySuccesses,
-    event.applied,
-    JSON.stringify(event.detail),
-  ])
+  place: number,
+) {
+  return {
+    place,
+    level: level.kind,
+    level_id: level.id,
+    attempt_id: level.attemptId,
+    kind: event.kind,
+    from_state: event.from,
+    to_state: event.to,
+    epoch_before: event.epochBefore,
+    epoch_after: event.epochAfter,
+    recovery_successes: event.recoverySuccesses,
+    applied: event.applied,
+    detail: event.detail,
+  }
 }
 
-/** Let news count, channels before supplies. Answers the step of each that was not already told. */
+/**
+ * Let news count, of one attempt or of many: channels before supplies, and for each of them in the order given. Answers the
+ * step of each that was not already told.
+ */
 export async function applyLevelNews(
   tx: Sql,
   news: readonly LevelNews[],
   settings: HealthSettings,
 ): Promise<{ readonly told: LevelNews; readonly step: Step }[]> {
-  const ordered = [...news].sort((a, b) => (a.level + a.id < b.level + b.id ? -1 : 1))
-  const steps: { told: LevelNews; step: Step }[] = []
-  for (const told of ordered) {
-    if (!(await firstTime(tx, told))) continue
+  const fresh = await firstTimes(tx, news)
+  if (fresh.length === 0) return []
+  const rows = await LevelRows.lock(
+    tx,
+    fresh.map(({ level, id }) => ({ kind: level, id })),
+  )
+  const ordered = [...fresh].sort((a, b) => compareKeys(a.level + a.id, b.level + b.id))
+  const steps = ordered.map((told) => {
     const level = { kind: told.level, id: told.id, attemptId: told.attemptId }
-    const step = await changeHealth(tx, level, (row, now) =>
+    const step = rows.change(level, (row, now) =>
       told.aside ? setAside(row, told.news) : applyNews(told.level, row, told.news, now, settings),
     )
-    steps.push({ told, step })
-  }
+    return { told, step }
+  })
+  await rows.store(tx)
   return steps
 }
 
-async function firstTime(tx: Sql, told: LevelNews): Promise<boolean> {
-  if (told.attemptId === null) return true
-  const { rows } = await tx.query<{ kind: NewsKind }>(GIVEN, [told.attemptId, told.level])
-  if (!mayGive(told.news.kind, new Set(rows.map((row) => row.kind)))) return false
-  // Who tells the same at the same time waits here for the first, and finds it told.
-  return (await tx.query(GIVE, [told.attemptId, told.level, told.news.kind])).rowCount === 1
+function compareKeys(a: string, b: string): number {
+  if (a === b) return 0
+  return a < b ? -1 : 1
+}
+
+/** HLT-19: what an attempt has not told the level before, now noted as told. */
+async function firstTimes(tx: Sql, news: readonly LevelNews[]): Promise<LevelNews[]> {
+  const attempts = [...new Set(news.flatMap((told) => told.attemptId ?? []))]
+  if (attempts.length === 0) return [...news]
+  const given = new Map<string, Set<NewsKind>>()
+  for (const row of (await tx.query<Given>(GIVEN, [attempts])).rows) addTo(given, row)
+  const fresh = news.filter((told) => {
+    if (told.attemptId === null) return true
+    const row = { attempt_id: told.attemptId, level: told.level, kind: told.news.kind }
+    if (!mayGive(row.kind, given.get(`${row.attempt_id} ${row.level}`) ?? new Set())) return false
+    addTo(given, row)
+    return true
+  })
+  const noted = await note(tx, fresh)
+  return fresh.filter((told) => told.attemptId === null || noted.has(noteOf(told)))
+}
+
+function addTo(given: Map<string, Set<NewsKind>>, row: Given): void {
+  const key = `${row.attempt_id} ${row.level}`
+  const kinds = given.get(key)
+  if (kinds) kinds.add(row.kind)
+  else given.set(key, new Set([row.kind]))
+}
+
+/** Who tells the same at the same time waits here for the first, and finds it told. */
+async function note(tx: Sql, fresh: readonly LevelNews[]): Promise<ReadonlySet<string>> {
+  const rows = fresh.flatMap((told) =>
+    told.attemptId === null ? [] : [{ attempt_id: told.attemptId, level: told.level, kind: told.news.kind }],
+  )
+  if (rows.length === 0) return new Set()
+  const { rows: noted } = await tx.query<Given>(GIVE, [JSON.stringify(rows)])
+  return new Set(noted.map((row) => `${row.attempt_id} ${row.level} ${row.kind}`))
+}
+
+function noteOf(told: LevelNews): string {
+  return `${told.attemptId} ${told.level} ${told.news.kind}`
 }

@@ -22,57 +22,64 @@ export interface TaskEnd {
 }
 
 const END = {
-  name: 'task-end',
-  text: `update task set state = $2, attempt_id = null, ended_at = clock_timestamp(), error_code = $3, error_param = $4,
-      degraded = $5, progress = case when $2 = 'succeeded' then 100 else progress end, fence = nextval('fence_seq'),
-      wait_digest = null, wait_reason = null
-    where id = $1 and ended_at is null`,
+  name: 'tasks-end',
+  text: `update task t set state = w.state, attempt_id = null, ended_at = clock_timestamp(), error_code = w.code,
+      error_param = w.param, degraded = w.degraded, progress = case when w.state = 'succeeded' then 100 else t.progress end,
+      fence = nextval('fence_seq'), wait_digest = null, wait_reason = null
+    from jsonb_to_recordset($1::jsonb) w(id uuid, state text, code text, param text, degraded jsonb)
+    where t.id = w.id and t.ended_at is null`,
 }
 
 const USAGE = {
-  name: 'usage-record',
+  name: 'usage-records',
   text: `insert into usage_record (task_id, customer_id, api_key_id, model_id, kind, parameters, result, error_code, degraded,
       requested_profile, actual_profile, dropped_inputs, shortfalls, cost_micros, currency, created_at, ended_at)
-    select t.id, t.customer_id, t.api_key_id, t.model_id, t.kind, $2, t.state, t.error_code, $3, $4, $5, $6,
+    select t.id, t.customer_id, t.api_key_id, t.model_id, t.kind, w.parameters, t.state, t.error_code, w.degraded,
+      w.requested_profile, w.actual_profile, w.dropped_inputs,
       coalesce((select array_agg(distinct s) from task_output o cross join unnest(o.shortfalls) s where o.task_id = t.id), '{}'),
       coalesce((select sum(a.cost_micros) from attempt a where a.task_id = t.id), 0),
       coalesce((select value #>> '{}' from setting where name = 'base_currency'), 'CNY'), t.created_at, t.ended_at
-    from task t where t.id = $1`,
+    from jsonb_to_recordset($1::jsonb) w(id uuid, parameters jsonb, degraded boolean, requested_profile text,
+      actual_profile text, dropped_inputs text[])
+    join task t on t.id = w.id`,
 }
 
-/** End a task that has not ended, with its usage record. */
-export async function endTask(tx: Sql, task: Pick<TaskRow, 'id'>, end: TaskEnd): Promise<void> {
-  const { delivered } = end
-  const degraded = delivered.degraded
-    ? {
-        requested_profile: delivered.requestedProfile,
-        actual_profile: delivered.actualProfile,
-        dropped_inputs: delivered.droppedInputs,
-        changes: delivered.changes,
-      }
-    : null
-  const { rowCount } = await tx.query(END, [
-    task.id,
-    end.state,
-    end.code,
-    end.param,
-    degraded === null ? null : JSON.stringify(degraded),
-  ])
-  if (rowCount !== 1) throw new Error(`task ${task.id} had ended already`)
-  await recordUsage(tx, task.id, end)
+export interface EndedTask {
+  readonly id: string
+  readonly end: TaskEnd
 }
 
-/** The usage record of a task that has just ended. */
-export async function recordUsage(tx: Sql, taskId: string, end: TaskEnd): Promise<void> {
+/** End tasks that have not ended, with their usage records; all, or none. */
+export async function endTasks(tx: Sql, ended: readonly EndedTask[]): Promise<void> {
+  if (ended.length === 0) return
+  const { rowCount } = await tx.query(END, [JSON.stringify(ended.map(endRow))])
+  if (rowCount !== ended.length)
+    throw new Error(`one of these tasks had ended already: ${ended.map(({ id }) => id).join(', ')}`)
+  await recordUsage(tx, ended)
+}
+
+function endRow({ id, end }: EndedTask) {
   const { delivered } = end
-  await tx.query(USAGE, [
-    taskId,
-    JSON.stringify(end.parameters),
-    delivered.degraded,
-    delivered.requestedProfile,
-    delivered.actualProfile,
-    delivered.droppedInputs,
-  ])
+  const degraded = delivered.degraded && {
+    requested_profile: delivered.requestedProfile,
+    actual_profile: delivered.actualProfile,
+    dropped_inputs: delivered.droppedInputs,
+    changes: delivered.changes,
+  }
+  return { id, state: end.state, code: end.code, param: end.param, ...(degraded ? { degraded } : {}) }
+}
+
+/** The usage records of tasks that have just ended. */
+export async function recordUsage(tx: Sql, ended: readonly EndedTask[]): Promise<void> {
+  const rows = ended.map(({ id, end: { delivered, parameters } }) => ({
+    id,
+    parameters,
+    degraded: delivered.degraded,
+    requested_profile: delivered.requestedProfile,
+    actual_profile: delivered.actualProfile,
+    dropped_inputs: delivered.droppedInputs,
+  }))
+  await tx.query(USAGE, [JSON.stringify(rows)])
 }
 
 const COST_AGAIN = {
@@ -127,13 +134,17 @@ export interface JudgedOutput extends Output {
 const OUTPUTS = {
   name: 'task-outputs',
   text: `insert into task_output (task_id, place, asset_digest, content_type, bytes, error, measured, shortfalls)
-    select $1, o.place, o.asset_digest, o.content_type, o.bytes, o.error, nullif(o.measured, 'null'), o.shortfalls
-    from jsonb_to_recordset($2::jsonb) o(place int, asset_digest text, content_type text, bytes bigint, error jsonb, measured jsonb,
-      shortfalls text[])`,
+    select o.task_id, o.place, o.asset_digest, o.content_type, o.bytes, o.error, nullif(o.measured, 'null'), o.shortfalls
+    from jsonb_to_recordset($1::jsonb) o(task_id uuid, place int, asset_digest text, content_type text, bytes bigint, error jsonb,
+      measured jsonb, shortfalls text[])`,
 }
 
-export async function storeOutputs(tx: Sql, taskId: string, outputs: readonly JudgedOutput[]): Promise<void> {
-  if (outputs.length > 0) await tx.query(OUTPUTS, [taskId, JSON.stringify(outputs)])
+export interface OutputOfTask extends JudgedOutput {
+  readonly task_id: string
+}
+
+export async function storeOutputs(tx: Sql, outputs: readonly OutputOfTask[]): Promise<void> {
+  if (outputs.length > 0) await tx.query(OUTPUTS, [JSON.stringify(outputs)])
 }
 
 const ORPHAN = {

@@ -8,7 +8,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import type { Engine, EngineOptions } from '../../src/runtime/engine.ts'
 import { TIMING_DEFAULTS } from '../../src/runtime/timing.ts'
 import { Wake } from '../../src/runtime/wake.ts'
-import { type AttemptEnd, endAttempt } from '../../src/store/attempts.ts'
+import { type AttemptEnd, endAttempts } from '../../src/store/attempts.ts'
 import type { Sql } from '../../src/store/database.ts'
 import { Listener } from '../../src/store/listener.ts'
 import { flushHints, type Told, toldText, WAKE_CHANNEL } from '../../src/store/wake.ts'
@@ -163,14 +163,14 @@ describe('a hint wakes another process', () => {
     await until('the outbox to be empty', async () => (await hints()).length === 0)
     const writer = randomUUID()
     const rolledBack = system.db.transaction(async (tx) => {
-      await endAttempt(tx, { id: attempt.id, hintFrom: writer }, CANCELLED)
+      await endAttempts(tx, [{ id: attempt.id, end: CANCELLED }], writer)
       expect((await tx.query('select from wake_hint')).rowCount).toBe(1)
       throw new Error('rolled back')
     })
     await expect(rolledBack).rejects.toThrow('rolled back')
     expect(await flushHints(system.db, writer)).toEqual({ taken: 0, told: false })
     // The same, committed, does: so it was the rollback.
-    await system.db.transaction((tx) => endAttempt(tx, { id: attempt.id, hintFrom: writer }, CANCELLED))
+    await system.db.transaction((tx) => endAttempts(tx, [{ id: attempt.id, end: CANCELLED }], writer))
     const { heard } = b.wakeFigures
     expect(await flushHints(system.db, writer)).toEqual({ taken: 1, told: true })
     await until('B to hear of it', async () => b.wakeFigures.heard > heard)

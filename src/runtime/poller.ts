@@ -40,8 +40,16 @@ const DOWNLOAD_SECONDS = 300
 const POLL_TIMEOUT_MS = 20_000
 /** With the poll before it, well within a claim. */
 const QUICK_DOWNLOAD_MS = 20_000
-const AT_ONCE = 64
-const AT_ONCE_PER_CHANNEL = 16
+/** One claim. */
+const CLAIMED_AT_ONCE = 128
+/** Calls to one channel at a time. */
+const CALLS_PER_CHANNEL = 16
+/** No more of a channel is claimed while so many of its polls are here: a slow one must not take all the room. */
+const HELD_PER_CHANNEL = 64
+/** Polls that are here in all: waiting, calling, or being written down. */
+const HELD = 1024
+/** A poll that has waited longer for its turn is given back, well before its claim lapses. */
+const LONGEST_WAIT_MS = 15_000
 /** A job whose customer has been told it is over is only watched for its end. */
 const WATCH_SECONDS = 60
 const NOT_FOUND_IN_A_ROW = 3
@@ -50,8 +58,10 @@ const REACHED_EVERY_MS = 1000
 
 export class Poller {
   readonly #ports: PollerPorts
-  readonly #running = new Map<Promise<void>, string>()
+  readonly #channels = new Map<string, Channel>()
+  readonly #open = new Set<Promise<void>>()
   readonly #reachedAt = new Map<string, number>()
+  #stopping = false
 
   constructor(ports: PollerPorts) {
     this.#ports = ports
@@ -59,40 +69,88 @@ export class Poller {
 
   /** Take what is due; answers whether more may be due at once. */
   async tick(): Promise<boolean> {
-    const room = AT_ONCE - this.#running.size
-    if (room <= 0) return false
+    const limit = Math.min(CLAIMED_AT_ONCE, HELD - this.#open.size - this.#waiting())
+    if (limit <= 0) return false
     const { db, owner } = this.#ports
-    const due = await claimPolls(db, { limit: room, owner, leaseSeconds: CLAIM_SECONDS })
-    for (const poll of due) await this.#start(poll)
-    return due.length === room
+    const full = [...this.#channels].filter(([, channel]) => channel.held() >= HELD_PER_CHANNEL)
+    const due = await claimPolls(db, {
+      limit,
+      owner,
+      leaseSeconds: CLAIM_SECONDS,
+      passingOver: full.map(([id]) => id),
+    })
+    for (const poll of due) this.#enqueue(poll)
+    return due.length === limit
   }
 
+  /** Finish what is being called or written down, and hand the rest on. */
   async stop(): Promise<void> {
-    await Promise.allSettled([...this.#running.keys()])
+    this.#stopping = true
+    await Promise.allSettled([...this.#open])
     await releasePolls(this.#ports.db, this.#ports.owner)
   }
 
-  async #start(poll: DuePoll): Promise<void> {
-    const busy = [...this.#running.values()].filter((channel) => channel === poll.channel_id).length
-    // The channel has its share; the poll is due again in a moment.
-    if (busy >= AT_ONCE_PER_CHANNEL) return markPolled(this.#ports.db, poll, this.#unchanged(poll, 0.5))
-    const work = this.#poll(poll)
+  #waiting(): number {
+    let waiting = 0
+    for (const channel of this.#channels.values()) waiting += channel.queue.length
+    return waiting
+  }
+
+  #enqueue(poll: DuePoll): void {
+    const channel = this.#channels.get(poll.channel_id) ?? new Channel()
+    this.#channels.set(poll.channel_id, channel)
+    channel.queue.push({ poll, since: performance.now() })
+    this.#next(poll.channel_id, channel)
+  }
+
+  /** A channel has its share of calls; whoever waits for it waits here. */
+  #next(id: string, channel: Channel): void {
+    while (!this.#stopping && channel.calls < CALLS_PER_CHANNEL) {
+      const next = channel.queue.shift()
+      if (!next) break
+      this.#start(next, channel, () => this.#next(id, channel))
+    }
+    if (channel.held() === 0) this.#channels.delete(id)
+  }
+
+  #start({ poll, since }: HeldPoll, channel: Channel, then: () => void): void {
+    channel.calls += 1
+    const work = this.#work(poll, since, () => {
+      channel.calls -= 1
+      then()
+    })
+    const tracked: Promise<void> = work
       .catch((error) => this.#ports.journal.fault('poller', error, { attempt: poll.id }))
-      .finally(() => this.#running.delete(work))
-    this.#running.set(work, poll.channel_id)
+      .finally(() => this.#open.delete(tracked))
+    this.#open.add(tracked)
+  }
+
+  /** `called` once the provider is done with: what is written down afterwards keeps no other poll from its turn. */
+  async #work(poll: DuePoll, since: number, called: () => void): Promise<void> {
+    let write: () => Promise<void>
+    try {
+      const late = performance.now() - since > LONGEST_WAIT_MS
+      write = late ? () => markPolled(this.#ports.db, poll, this.#unchanged(poll, 0)) : await this.#poll(poll)
+    } finally {
+      called()
+    }
+    await write()
   }
 
   #unchanged(poll: DuePoll, seconds: number) {
     return { seconds, failures: poll.poll_failures, progress: null }
   }
 
-  async #poll(poll: DuePoll): Promise<void> {
+  /** Ask about it, and fetch its result if there is one; answers how that is written down. */
+  async #poll(poll: DuePoll): Promise<() => Promise<void>> {
     const adapter = this.#ports.providers.get(poll.provider)
     if (!adapter?.poll) throw new Error(`provider ${poll.provider} cannot be polled`)
     const account = await this.#ports.accounts.open(poll)
     const reply = await adapter.poll(account, poll.provider_task_id, { timeoutMs: POLL_TIMEOUT_MS })
     if (reply.kind !== 'no_answer') await this.#reached(poll)
-    await this.#react({ poll, adapter, account }, reply)
+    if (reply.kind !== 'succeeded') return () => this.#react(poll, reply)
+    const fetched = await this.#fetch({ poll, adapter, account }, reply.video)
+    return () => this.#finish(poll, fetched, reply.video)
   }
 
   async #reached(poll: DuePoll): Promise<void> {
@@ -103,8 +161,7 @@ export class Poller {
     await noteReached(this.#ports.db, poll.channel_id)
   }
 
-  async #react(at: At, reply: PollReply): Promise<void> {
-    const { poll } = at
+  async #react(poll: DuePoll, reply: Exclude<PollReply, { kind: 'succeeded' }>): Promise<void> {
     const { settle } = this.#ports
     switch (reply.kind) {
       case 'running':
@@ -115,8 +172,6 @@ export class Poller {
         return this.#notFound(poll)
       case 'no_answer':
         return this.#noAnswer(poll, reply.fault)
-      case 'succeeded':
-        return this.#fetch(at, reply.video)
       case 'failed':
         await settle.apply(poll.id, poll.fence, { ...reply, kind: 'job_failed', requestId: null })
         return
@@ -194,10 +249,12 @@ export class Poller {
   }
 
   /** A success needs its artefact: the result is stored before the task is said to have succeeded. */
-  async #fetch(at: At, video: FinishedVideo): Promise<void> {
-    const { poll } = at
-    const keeping = this.#keepLong(poll)
-    const fetched = await this.#download(at, video).finally(() => keeping.over())
+  async #fetch(at: At, video: FinishedVideo): Promise<Output | string> {
+    const keeping = this.#keepLong(at.poll)
+    return this.#download(at, video).finally(() => keeping.over())
+  }
+
+  async #finish(poll: DuePoll, fetched: Output | string, video: FinishedVideo): Promise<void> {
     if (typeof fetched === 'string') return this.#fetchFailed(poll, fetched)
     await this.#ports.settle.apply(poll.id, poll.fence, {
       kind: 'finished',
@@ -267,6 +324,22 @@ export class Poller {
         },
       ])
     await this.#later(poll, { failures: poll.poll_failures + 1, progress: null })
+  }
+}
+
+interface HeldPoll {
+  readonly poll: DuePoll
+  /** By `performance.now()`. */
+  readonly since: number
+}
+
+/** What of one channel is here. */
+class Channel {
+  readonly queue: HeldPoll[] = []
+  calls = 0
+
+  held(): number {
+    return this.queue.length + this.calls
   }
 }
 

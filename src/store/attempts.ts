@@ -341,8 +341,8 @@ function endRow({ id, end }: EndedAttempt) {
 const POLL_CLAIM = {
   name: 'claim-polls',
   text: `with due as (
-      select id from attempt where state = 'accepted' and next_poll_at <= clock_timestamp() order by next_poll_at limit $1
-      for no key update skip locked)
+      select id from attempt where state = 'accepted' and next_poll_at <= clock_timestamp() and channel_id <> all($4::text[])
+      order by next_poll_at limit $1 for no key update skip locked)
     update attempt a set fence = nextval('fence_seq'), poll_owner = $2, polls = a.polls + 1,
       next_poll_at = clock_timestamp() + make_interval(secs => $3)
     from due where a.id = due.id
@@ -376,12 +376,16 @@ export interface DuePoll {
   readonly task_state: string
 }
 
-/** Take due polls for `leaseSeconds`; a process that dies leaves them due again after that. */
+/**
+ * Take due polls for `leaseSeconds`, none of the channels that are passed over; a process that dies leaves them due again
+ * after that.
+ */
 export async function claimPolls(
   sql: Sql,
-  want: { limit: number; owner: string; leaseSeconds: number },
+  want: { limit: number; owner: string; leaseSeconds: number; passingOver: readonly string[] },
 ): Promise<DuePoll[]> {
-  return (await sql.query<DuePoll>(POLL_CLAIM, [want.limit, want.owner, want.leaseSeconds])).rows
+  const values = [want.limit, want.owner, want.leaseSeconds, want.passingOver]
+  return (await sql.query<DuePoll>(POLL_CLAIM, values)).rows
 }
 
 const POLLED = {

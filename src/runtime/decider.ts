@@ -20,9 +20,10 @@ import {
 import { recordOf } from '../core/record.ts'
 import type { Decision } from '../core/verdict.ts'
 import type { Sql } from '../store/database.ts'
-import type { DecidedRound, Reservation } from '../store/grant.ts'
+import type { Reservation } from '../store/grant.ts'
 import { readLevels } from '../store/levels.ts'
 import { type ModelNow, modelsNow, type Releases } from '../store/releases.ts'
+import type { DecidedRound } from '../store/round-record.ts'
 
 /** A task as a decision reads it. */
 export interface Asked {

@@ -1,7 +1,7 @@
 /** What a decision must tell operators (DEG-4, COST-6), as alerts in the transaction that stores its round. */
 import type { DecisionAlert } from '../core/verdict.ts'
 import type { Alert, Severity } from '../store/alerts.ts'
-import type { DecidedRound } from '../store/grant.ts'
+import type { DecidedRound } from '../store/round-record.ts'
 
 const TEXT: Readonly<Record<DecisionAlert, { severity: Severity; message: string }>> = {
   exact_unavailable: { severity: 'high', message: 'Every exact supply is unavailable.' },

@@ -6,9 +6,10 @@ import { factsToJson } from '../core/frozen.ts'
 import type { RejectionCode } from '../core/verdict.ts'
 import { raiseAlerts } from '../store/alerts.ts'
 import type { Database } from '../store/database.ts'
-import { type DecidedRound, insertRounds, roundRow } from '../store/grant.ts'
+import { insertRound } from '../store/grant.ts'
 import { withPartition } from '../store/partitions.ts'
 import type { Releases } from '../store/releases.ts'
+import type { DecidedRound } from '../store/round-record.ts'
 import { atTheDoor, findClaim, insertTasks, matchRepeat, type NewTask } from '../store/tasks.ts'
 import { recordUsage } from '../store/usage.ts'
 import { type Decided, Situation } from './decider.ts'
@@ -145,7 +146,8 @@ export async function keepRefusal(
     ports.db.transaction(
       async (tx) => {
         await insertTasks(tx, [refused])
-        await insertRounds(tx, [roundRow(task.id, 1, decided.round, { outcome: outcomeOf(decided.round) })])
+        const { round } = decided
+        await insertRound(tx, { taskId: task.id, number: 1 }, { round, outcome: outcomeOf(round) })
         await tx.query(COUNT_ROUND, [task.id])
         await recordUsage(tx, [
           { id: task.id, end: failedTask(task, release, { state: 'rejected', ...why }) },

@@ -1,8 +1,9 @@
 /** End a task that waits between two rounds, with the round that said so: an image without a second supply, a video's deadline. */
 import type { Database, Sql } from '../store/database.ts'
-import { type DecidedRound, insertRounds, roundRow } from '../store/grant.ts'
+import { insertRound } from '../store/grant.ts'
 import { withPartition } from '../store/partitions.ts'
 import type { Releases } from '../store/releases.ts'
+import type { DecidedRound } from '../store/round-record.ts'
 import { endTasks } from '../store/usage.ts'
 import { failedTask } from './settlement.ts'
 
@@ -50,7 +51,7 @@ async function endIn(tx: Sql, releases: Releases, end: WaitingEnd): Promise<bool
   if (end.round) {
     const { result } = end.round.record
     const outcome = result === 'selected' ? 'asked' : result
-    await insertRounds(tx, [roundRow(task.id, task.rounds + 1, end.round, { outcome })])
+    await insertRound(tx, { taskId: task.id, number: task.rounds + 1 }, { round: end.round, outcome })
     await tx.query(COUNT, [task.id, task.rounds + 1])
   }
   const state = end.state ?? 'failed'

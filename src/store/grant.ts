@@ -5,20 +5,18 @@
  */
 import { effectiveConcurrency } from '../core/concurrency.ts'
 import { freeCapacity } from '../core/free-capacity.ts'
-import { afterGrant, type Dynamic, type LevelJson, levelOf, type SupplyLevelJson } from '../core/frozen.ts'
-import type { DecisionRecord } from '../core/record.ts'
+import { afterGrant, type LevelJson, levelOf, type SupplyLevelJson } from '../core/frozen.ts'
 import type { Database, Sql } from './database.ts'
 import { type Levels, lockLevels, readLevels } from './levels.ts'
 import { withPartition } from './partitions.ts'
+import {
+  type DecidedRound,
+  type EncodedRecord,
+  encodeRecord,
+  type StoredRecord,
+  storeRecord,
+} from './round-record.ts'
 import { claimTasks, insertTasks, type NewTask } from './tasks.ts'
-
-/** A decision about one task, ready to be stored. */
-export interface DecidedRound {
-  readonly releaseId: string
-  readonly decider: number
-  readonly dynamic: Dynamic
-  readonly record: DecisionRecord
-}
 
 /** Where the task comes from: the queue, or the door (an image, which is never queued). */
 export type Origin =
@@ -80,11 +78,11 @@ interface Shortage {
 
 const INSERT_ROUNDS = {
   name: 'insert-rounds',
-  text: `insert into round (task_id, number, admitted, decider, release_id, outcome, result, reason, attempt_id, dynamic, verdict,
-      figures, reservation)
-    select task_id, number, admitted, decider, release_id, outcome, result, reason, attempt_id, dynamic, verdict, figures, reservation
+  text: `insert into round (task_id, number, admitted, decider, release_id, outcome, result, reason, attempt_id, record_id,
+      place, reservation)
+    select task_id, number, admitted, decider, release_id, outcome, result, reason, attempt_id, record_id, place, reservation
     from jsonb_to_recordset($1::jsonb) r(task_id uuid, number int, admitted boolean, decider int, release_id bigint, outcome text,
-      result text, reason text, attempt_id uuid, dynamic jsonb, verdict jsonb, figures jsonb, reservation jsonb)`,
+      result text, reason text, attempt_id uuid, record_id uuid, place int, reservation jsonb)`,
 }
 
 const INSERT_ATTEMPTS = {
@@ -145,7 +143,14 @@ export async function reserve(
   options: ReserveOptions,
 ): Promise<Reserved[]> {
   if (proposals.length === 0) return []
-  return withPartition(db, () => db.transaction((tx) => reserveIn(tx, proposals, options), { retry: true }))
+  const record = encodeRecord(proposals.flatMap(roundsOf))
+  return withPartition(db, () =>
+    db.transaction((tx) => reserveIn(tx, { proposals, record }, options), { retry: true }),
+  )
+}
+
+function roundsOf({ origin, round }: Proposal): DecidedRound[] {
+  return origin.kind === 'new' ? [origin.door, round] : [round]
 }
 
 interface Claimed {
@@ -158,12 +163,13 @@ interface Claimed {
 
 async function reserveIn(
   tx: Sql,
-  proposals: readonly Proposal[],
+  { proposals, record }: { proposals: readonly Proposal[]; record: EncodedRecord },
   options: ReserveOptions,
 ): Promise<Reserved[]> {
   const claimed = await claim(tx, proposals)
+  const stored = await storeRecord(tx, record)
   const levels = await lockAndCount(tx, claimed)
-  const batch = new Batch(levels, options.owner)
+  const batch = new Batch({ levels, owner: options.owner, record: stored })
   for (const one of claimed) batch.add(one)
   await batch.store(tx)
   await options.raise(
@@ -224,6 +230,7 @@ function shortage(level: 'channel' | 'supply', id: string, now: LevelJson, at: n
 class Batch {
   readonly #now: number
   readonly #owner: string
+  readonly #record: StoredRecord
   readonly #channels: Map<string, LevelJson>
   readonly #supplies: Map<string, SupplyLevelJson>
   readonly #rounds: object[] = []
@@ -236,9 +243,10 @@ class Batch {
   readonly #fences = new Map<string, bigint>()
   readonly #granted = { channel: new Set<string>(), supply: new Set<string>() }
 
-  constructor(levels: Levels, owner: string) {
+  constructor({ levels, owner, record }: { levels: Levels; owner: string; record: StoredRecord }) {
     this.#now = levels.now
     this.#owner = owner
+    this.#record = record
     this.#channels = new Map(Object.entries(levels.channels))
     this.#supplies = new Map(Object.entries(levels.supplies))
   }
@@ -276,9 +284,13 @@ class Batch {
       await tx.query(GRANTED_AT, [[...this.#granted.channel], [...this.#granted.supply]])
   }
 
+  #store(taskId: string, number: number, end: RoundEnd): void {
+    this.#rounds.push(roundRow(taskId, number, end, this.#record))
+  }
+
   #wait(claimed: Claimed, proposal: Proposal & { kind: 'wait' }): void {
     const number = claimed.rounds + 1
-    this.#rounds.push(roundRow(claimed.taskId, number, proposal.round, { outcome: 'wait' }))
+    this.#store(claimed.taskId, number, { round: proposal.round, outcome: 'wait' })
     this.#waiting.push({
       id: claimed.taskId,
       rounds: number,
@@ -293,7 +305,7 @@ class Batch {
     let number = claimed.rounds
     if (origin.kind === 'new') {
       number += 1
-      this.#rounds.push(roundRow(claimed.taskId, number, origin.door, { outcome: 'asked' }))
+      this.#store(claimed.taskId, number, { round: origin.door, outcome: 'asked' })
     }
     number += 1
     const lacking = this.#lacking(reservation)
@@ -313,12 +325,8 @@ class Batch {
   }
 
   #refuse(claimed: Claimed, round: DecidedRound, failed: { number: number; lacking: Shortage[] }): void {
-    this.#rounds.push(
-      roundRow(claimed.taskId, failed.number, round, {
-        outcome: 'reservation_failed',
-        reservation: { lacking: failed.lacking },
-      }),
-    )
+    const reservation = { lacking: failed.lacking }
+    this.#store(claimed.taskId, failed.number, { round, outcome: 'reservation_failed', reservation })
     this.#counted.push({ id: claimed.taskId, rounds: failed.number })
     this.#results.set(claimed.taskId, {
       kind: 'reservation_failed',
@@ -343,9 +351,7 @@ class Batch {
       channel: { in_use: channel.u, in_use_epoch: channel.e, concurrency: channel.c, epoch: channel.ep },
       supply: { in_use: supply.u, in_use_epoch: supply.e, concurrency: supply.c, epoch: supply.ep },
     }
-    this.#rounds.push(
-      roundRow(claimed.taskId, number, round, { outcome: 'granted', attemptId, reservation: counts }),
-    )
+    this.#store(claimed.taskId, number, { round, outcome: 'granted', attemptId, reservation: counts })
     // An image's attempt is committed as submitting at once; a video's waits for its turn at the submitter.
     this.#attempts.push({
       id: attemptId,
@@ -383,13 +389,17 @@ async function insert(
   if (rows.length > 0) await tx.query(statement, [JSON.stringify(rows)])
 }
 
+/** What became of a decision. */
+export interface RoundEnd {
+  readonly round: DecidedRound
+  readonly outcome: string
+  readonly attemptId?: string
+  readonly reservation?: object
+}
+
 /** A round as its table takes it. */
-export function roundRow(
-  taskId: string,
-  number: number,
-  round: DecidedRound,
-  end: { outcome: string; attemptId?: string; reservation?: object },
-): object {
+function roundRow(taskId: string, number: number, end: RoundEnd, record: StoredRecord): object {
+  const { round } = end
   return {
     task_id: taskId,
     number,
@@ -400,13 +410,18 @@ export function roundRow(
     result: round.record.result,
     reason: round.record.reason,
     attempt_id: end.attemptId ?? null,
-    dynamic: round.dynamic,
-    verdict: round.record.verdict,
-    figures: round.record.figures,
+    record_id: record.id,
+    place: record.places.get(round),
     reservation: end.reservation ?? null,
   }
 }
 
-export async function insertRounds(tx: Sql, rows: readonly object[]): Promise<void> {
-  await insert(tx, INSERT_ROUNDS, rows)
+/** A round by itself, with its record. */
+export async function insertRound(
+  tx: Sql,
+  of: { taskId: string; number: number },
+  end: RoundEnd,
+): Promise<void> {
+  const record = await storeRecord(tx, encodeRecord([end.round]))
+  await insert(tx, INSERT_ROUNDS, [roundRow(of.taskId, of.number, end, record)])
 }

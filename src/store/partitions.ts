@@ -8,13 +8,13 @@ import { type Instant, microsOfSeconds } from '../core/time.ts'
 import type { Database, Sql } from './database.ts'
 import { fromInstant } from './instants.ts'
 
-export const PARTITIONED = ['round', 'health_events'] as const
+export const PARTITIONED = ['round', 'health_events', 'round_record'] as const
 export type Partitioned = (typeof PARTITIONED)[number]
 
 export interface PartitionOptions {
   readonly aheadDays: number
-  /** Whole days that rows are kept, after the day they are of. */
-  readonly retainDays: Readonly<Record<Partitioned, number>>
+  /** Whole days that rows are kept, after the day they are of; the records of rounds as long as these. */
+  readonly retainDays: Readonly<Record<Exclude<Partitioned, 'round_record'>, number>>
   /** The database's clock where absent. */
   readonly now?: Instant
 }
@@ -77,12 +77,14 @@ export async function maintainPartitions(db: Database, options: PartitionOptions
   const { rows: present } = await db.query<Partition>(LIST, [PARTITIONED])
   const warning = warnEarly(present, now)
   const created = await makeAhead(db, now, options.aheadDays)
-  const expired = present.filter(({ parent, day }) => day < dayOf(now, -options.retainDays[parent]))
+  const retained = { ...options.retainDays, round_record: options.retainDays.round }
+  const expired = present.filter(({ parent, day }) => day < dayOf(now, -retained[parent])).sort(recordsLast)
   const kept: string[] = []
   const dropped: string[] = []
   const failed: { partition: string; why: string }[] = []
   for (const partition of expired) {
-    if (await isNeeded(db, partition)) kept.push(partition.name)
+    if (await isNeeded(db, partition, kept.concat(failed.map((one) => one.partition))))
+      kept.push(partition.name)
     else {
       const why = await letGo(db, partition)
       if (why === null) dropped.push(partition.name)
@@ -165,8 +167,17 @@ async function makeAhead(db: Database, now: Instant, aheadDays: number): Promise
   return created
 }
 
-/** The rounds of a task that has not ended are never dropped, however old they are. */
-async function isNeeded(sql: Sql, partition: Partition): Promise<boolean> {
+function recordsLast(one: Partition, other: Partition): number {
+  return Number(one.parent === 'round_record') - Number(other.parent === 'round_record')
+}
+
+/**
+ * The rounds of a task that has not ended are never dropped, however old they are; nor are their records, which are of the
+ * same day or a later one.
+ */
+async function isNeeded(sql: Sql, partition: Partition, still: readonly string[]): Promise<boolean> {
+  if (partition.parent === 'round_record')
+    return still.some((name) => name.startsWith('round_') && name <= `round_${partition.day}`)
   if (partition.parent !== 'round' || partition.state !== 'attached') return false
   const { day } = partition
   const since = `${day.slice(0, 4)}-${day.slice(4, 6)}-${day.slice(6)} 00:00:00+00`

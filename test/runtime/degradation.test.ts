@@ -1,6 +1,7 @@
 /** Degradation at work, beyond the plain 933 to 900 of money.test.ts: every operation down to the body, and every "no". */
 import { afterEach, describe, expect, it } from 'vitest'
 import type { VideoFacts } from '../../src/core/request.ts'
+import { roundsOf } from '../../src/store/rounds.ts'
 import { rowsOf, type System, type SystemOptions, startSystem, VIDEO } from '../system/kit.ts'
 import {
   admitted,
@@ -57,13 +58,10 @@ interface Seen extends Record<string, unknown> {
 
 /** The newest round of a task, and why the degraded candidate was out of it. */
 async function newestRound(taskId: string): Promise<Seen | undefined> {
-  const [seen] = await rowsOf<Seen>(
-    system.db,
-    `select reason, verdict->'excluded'->>'seedance-900-mini' as mini from round
-      where task_id = $1::uuid and admitted order by number desc limit 1`,
-    [taskId],
-  )
-  return seen
+  const round = (await roundsOf(system.db, taskId)).filter((one) => one.admitted).at(-1)
+  if (!round) return undefined
+  const { excluded = {} } = round.verdict as { excluded?: Record<string, string> }
+  return { reason: round.reason, mini: excluded['seedance-900-mini'] ?? null }
 }
 
 /** A supply that takes four images, up to 720p and no sound, and a rule that leads there. */

@@ -1,5 +1,6 @@
 /** Recovery does not starve: what is being tried out gets a task in its turn, though others are better (STR-11). */
 import { afterEach, describe, expect, it } from 'vitest'
+import { roundsOf } from '../../src/store/rounds.ts'
 import { rowsOf, type System, startSystem } from '../system/kit.ts'
 import { admitted, attemptsOf, ended, eventsOf, healthOf } from './facts.ts'
 
@@ -28,13 +29,9 @@ async function served(engine: Awaited<ReturnType<typeof start>>) {
   const task = await admitted(system, engine)
   expect(await ended(system, task)).toMatchObject({ state: 'succeeded' })
   const [attempt] = await attemptsOf(system, task)
-  const [round] = await rowsOf<{ turn: boolean }>(
-    system.db,
-    `select (figures->'candidates'->'seedance-933-north'->>'probe_turn')::boolean as turn
-      from round where task_id = $1::uuid and outcome = 'granted'`,
-    [task],
-  )
-  return { task, supply: attempt?.supply_id, turn: round?.turn }
+  const round = (await roundsOf(system.db, task)).find((one) => one.outcome === 'granted')
+  const turn = round?.figures.candidates['seedance-933-north']?.probe_turn
+  return { task, supply: attempt?.supply_id, turn }
 }
 
 describe('a turn', () => {

@@ -1,8 +1,10 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { openDatabase } from '../../src/store/database.ts'
+import { allRounds } from '../../src/store/rounds.ts'
 import { commitProxy } from '../store/commit-proxy.ts'
 import { audit } from '../system/audit.ts'
 import { IMAGE, imageRequest, rowsOf, type System, startSystem, until, videoRequest } from '../system/kit.ts'
+import { attemptsOf } from './facts.ts'
 
 let system: System
 const opened: { close(): Promise<void> }[] = []
@@ -57,11 +59,13 @@ describe('granting leases', () => {
     await engine.start()
     for (let n = 0; n < 16; n += 1) await engine.admitVideo(videoRequest(system.customer))
     await engine.dispatchOnce()
-    const rounds = await rowsOf<{ supply: string; seen: number }>(
-      system.db,
-      `select a.supply_id as supply, (r.dynamic->'supplies'->a.supply_id->>'u')::int as seen
-        from round r join attempt a on a.id = r.attempt_id order by r.task_id`,
-    )
+    const supplies = new Map((await attemptsOf(system)).map((attempt) => [attempt.id, attempt.supply_id]))
+    const rounds: { supply: string | undefined; seen: number | undefined }[] = []
+    for await (const { attempt_id, dynamic } of allRounds(system.db, '1970-01-01')) {
+      const supply = supplies.get(attempt_id ?? '')
+      if (supply !== undefined) rounds.push({ supply, seen: dynamic.supplies[supply]?.u })
+    }
+    expect(rounds).toHaveLength(16)
     for (const supply of ['seedance-north', 'seedance-south', 'seedance-south-priority']) {
       const seen = rounds.filter((round) => round.supply === supply).map((round) => round.seen)
       expect(seen).toEqual(seen.map((_, at) => at))

@@ -1,5 +1,6 @@
 /** What is paid and what is written down of it; and a degraded delivery, from the request to the body that was sent. */
 import { afterEach, describe, expect, it } from 'vitest'
+import { roundsOf } from '../../src/store/rounds.ts'
 import {
   IMAGE,
   imageRequest,
@@ -29,12 +30,6 @@ async function costOf(taskId: string) {
     [taskId],
   )
   return usage
-}
-
-interface Figures {
-  readonly baseline: string | null
-  readonly cost_so_far: string
-  readonly candidates: Readonly<Record<string, { readonly quote: string }>>
 }
 
 describe('what an attempt cost', () => {
@@ -101,11 +96,7 @@ describe('what an attempt cost', () => {
     expect(await ended(system, task)).toMatchObject({ state: 'succeeded', attempts: 2 })
     const [first, second] = await attemptsOf(system, task)
     expect(first).toMatchObject({ supply_id: 'seedance-south', cost_micros: 4_750_000n })
-    const rounds = await rowsOf<{ figures: Figures; verdict: { decided_by: string } }>(
-      system.db,
-      `select figures, verdict from round where task_id = $1::uuid and outcome = 'granted' order by number`,
-      [task],
-    )
+    const rounds = (await roundsOf(system.db, task)).filter((round) => round.outcome === 'granted')
     expect(rounds.map(({ figures }) => figures.cost_so_far)).toEqual(['0', '4.75'])
     for (const { figures, verdict } of rounds) {
       // 5 s at 720p: 1.0, 0.95, 1.05, 1.5 and 0.3 a second; the baseline is the middle one of the exact three.
@@ -124,7 +115,7 @@ describe('what an attempt cost', () => {
         'seedance-933-relay': '7.5',
         'seedance-900-mini': '1.5',
       })
-      expect(verdict.decided_by).toBe('expected_cost')
+      expect(verdict).toMatchObject({ decided_by: 'expected_cost' })
     }
     expect(await costOf(task)).toMatchObject({ cost_micros: 4_750_000n + (second?.cost_micros ?? 0n) })
   })

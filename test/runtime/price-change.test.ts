@@ -4,6 +4,7 @@
  */
 import { afterEach, describe, expect, it } from 'vitest'
 import { HEALTH_DEFAULTS } from '../../src/core/health-row.ts'
+import { allRounds, roundsOf, type StoredRound } from '../../src/store/rounds.ts'
 import { audit } from '../system/audit.ts'
 import { rowsOf, type System, startSystem, until } from '../system/kit.ts'
 import { admitted, attemptIn, attemptsOf, ended, fault } from './facts.ts'
@@ -74,19 +75,29 @@ interface Granted extends Record<string, unknown> {
 }
 
 /** Each attempt beside the round that granted it, and the price list that it was quoted with. */
-function granted(): Promise<Granted[]> {
-  return rowsOf<Granted>(
+async function granted(): Promise<Granted[]> {
+  const rounds = new Map<string | null, StoredRound>()
+  for await (const round of allRounds(system.db, '1970-01-01')) rounds.set(round.attempt_id, round)
+  const attempts = await rowsOf<Granted & { id: string; binding_id: string }>(
     system.db,
-    `select a.task_id, a.supply_id, a.quote_micros as quote, a.price_list_version_id::text as version,
-        r.dynamic->'supplies'->a.supply_id->>'l' as frozen_version,
-        r.figures->'candidates'->a.binding_id->>'quote' as frozen_quote,
-        r.figures->>'cost_so_far' as so_far, r.figures->>'task_cost_limit' as "limit",
+    `select a.id, a.binding_id, a.task_id, a.supply_id, a.quote_micros as quote, a.price_list_version_id::text as version,
         coalesce((select sum(b.cost_micros) from attempt b where b.task_id = a.task_id and b.round < a.round), 0)::bigint as earlier,
         (select (5000000 * (p->>'price')::numeric)::bigint from jsonb_array_elements(v.converted->'prices') p
           where p->'when'->'resolution' ? '720p' and p->'when'->'inputs' is null) as by_list
-      from attempt a join round r on r.attempt_id = a.id join price_list_version v on v.id = a.price_list_version_id
+      from attempt a join price_list_version v on v.id = a.price_list_version_id
       order by a.created_at`,
   )
+  return attempts.map((attempt) => {
+    const round = rounds.get(attempt.id)
+    if (!round) throw new Error(`attempt ${attempt.id} has no round`)
+    return {
+      ...attempt,
+      frozen_version: round.dynamic.supplies[attempt.supply_id]?.l ?? '',
+      frozen_quote: round.figures.candidates[attempt.binding_id]?.quote ?? '',
+      so_far: round.figures.cost_so_far,
+      limit: round.figures.task_cost_limit ?? '',
+    }
+  })
 }
 
 const micros = (amount: string) => BigInt(Math.round(Number(amount) * 1e6))
@@ -117,16 +128,10 @@ describe('prices that change', () => {
     const attempts = await attemptsOf(system, task)
     // What it is charged is what it was quoted, not what it would cost now.
     expect(attempts).toMatchObject([{ quote_micros: 4_750_000n, cost_micros: 4_750_000n }])
-    const [last] = await rowsOf<{ so_far: string; why: Record<string, string> }>(
-      system.db,
-      `select figures->>'cost_so_far' as so_far, verdict->'excluded' as why from round
-        where task_id = $1::uuid order by number desc limit 1`,
-      [task],
-    )
-    expect(last?.so_far).toBe('4.75')
-    expect(new Set(Object.values(last?.why ?? {}))).toEqual(
-      new Set(['over_task_limit', 'degradation_not_allowed']),
-    )
+    const last = (await roundsOf(system.db, task)).at(-1)
+    expect(last?.figures.cost_so_far).toBe('4.75')
+    const { excluded = {} } = (last?.verdict ?? {}) as { excluded?: Record<string, string> }
+    expect(new Set(Object.values(excluded))).toEqual(new Set(['over_task_limit', 'degradation_not_allowed']))
     expect(await rowsOf(system.db, 'select cost_micros from usage_record')).toEqual([
       { cost_micros: 4_750_000n },
     ])

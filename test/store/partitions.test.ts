@@ -17,7 +17,7 @@ afterEach(() => test.drop())
 
 async function partitions(): Promise<string[]> {
   const { rows } = await test.db.query<{ name: string }>(
-    `select inhrelid::regclass::text as name from pg_inherits where inhparent in ('round'::regclass, 'health_events'::regclass) order by 1`,
+    `select inhrelid::regclass::text as name from pg_inherits where inhparent in ('round'::regclass, 'health_events'::regclass, 'round_record'::regclass) order by 1`,
   )
   return rows.map((row) => row.name)
 }
@@ -37,7 +37,7 @@ async function endTask(id: string): Promise<void> {
 describe('maintenance', () => {
   it('makes today’s partition and as many days ahead as asked, once', async () => {
     const first = await maintainPartitions(test.db, KEEP)
-    expect(first.created).toHaveLength(2 * 8)
+    expect(first.created).toHaveLength(3 * 8)
     expect(await partitions()).toEqual([...first.created].sort())
     expect(first.warning).toBeNull()
     expect(await maintainPartitions(test.db, KEEP)).toEqual({
@@ -69,7 +69,7 @@ describe('maintenance', () => {
     const now = await databaseNow()
     expect((await maintainPartitions(test.db, { ...KEEP, now: now + 4 * DAY })).warning).toBeNull()
     const late = await maintainPartitions(test.db, { ...KEEP, now: now + 9 * DAY })
-    expect(late.warning).toMatch(/round had 2, health_events had 2/)
+    expect(late.warning).toMatch(/round had 2, health_events had 2, round_record had 2/)
   })
 
   it('lets whole old days go, each table by its own retention', async () => {
@@ -100,10 +100,13 @@ describe('maintenance', () => {
     await endTask(ended)
     const later = { aheadDays: 0, retainDays: { round: 1, health_events: 1 }, now: now + 5 * DAY }
     const first = await maintainPartitions(test.db, later)
-    expect(first.kept).toEqual([nameOf('round', now)])
+    // And their records, of that day and of later ones.
+    const kept = [nameOf('round', now), nameOf('round_record', now)]
+    expect(first.kept).toEqual(expect.arrayContaining(kept))
     await endTask(queued)
     const second = await maintainPartitions(test.db, later)
-    expect(second.dropped).toEqual([nameOf('round', now)])
+    expect(second.kept).toEqual([])
+    expect(second.dropped).toEqual(expect.arrayContaining(kept))
   })
 
   it('finishes what an interrupted run had half detached, or detached and not dropped', async () => {

@@ -42,6 +42,10 @@ export async function insertRound(sql: Sql, taskId: string, number = 1): Promise
   )
 }
 
+export async function insertRoundRecord(sql: Sql): Promise<void> {
+  await sql.query(`insert into round_record (content) values ('\\x00')`)
+}
+
 export async function insertHealthEvent(sql: Sql): Promise<void> {
   await sql.query(
     `insert into health_events (level, level_id, kind, from_state, to_state, epoch_before, epoch_after, recovery_successes, applied)

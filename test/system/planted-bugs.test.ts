@@ -55,8 +55,8 @@ const copyOfAttempt = (columns: Record<string, string>) => {
   return `insert into attempt select (jsonb_populate_record(a, '${changed}'::jsonb)).* from attempt a where id = '${attempt}'`
 }
 const plantedRound = (reservation: object, attemptId = attempt) => `
-  insert into round (task_id, number, admitted, decider, release_id, outcome, result, attempt_id, dynamic, verdict, figures, reservation)
-  select task_id, 2000, true, decider, release_id, 'granted', 'selected', '${attemptId}', dynamic, verdict, figures, '${JSON.stringify(reservation)}'
+  insert into round (task_id, number, admitted, decider, release_id, outcome, result, attempt_id, dynamic, verdict, figures, record_id, place, reservation)
+  select task_id, 2000, true, decider, release_id, 'granted', 'selected', '${attemptId}', dynamic, verdict, figures, record_id, place, '${JSON.stringify(reservation)}'
   from round where task_id = '${task}' limit 1`
 const FREE = { in_use: 0, in_use_epoch: 0, concurrency: 9, epoch: 0 }
 const event = (kind: string, detail: object, more = '') => `

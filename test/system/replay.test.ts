@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { replay } from '../../src/runtime/replay.ts'
 import type { IncomingRequest } from '../../src/runtime/service.ts'
 import { Releases } from '../../src/store/releases.ts'
+import { roundsOf } from '../../src/store/rounds.ts'
 import { IMAGE, imageRequest, rowsOf, type System, startSystem, VIDEO, videoRequest } from './kit.ts'
 
 let system: System | undefined
@@ -158,14 +159,25 @@ describe('replay', () => {
     )
 
     // The database refuses a change, so the difference is planted as a row that says something else.
-    await db.query(`insert into round (task_id, number, admitted, decider, release_id, outcome, result, reason, dynamic, verdict, figures)
-      select task_id, number + 1000, admitted, decider, release_id, outcome, result, reason, dynamic,
-        jsonb_set(verdict, '{quote}', '"0.000001"'), figures
-      from round where result = 'selected' and outcome = 'asked' limit 1`)
+    const [asked] = await rowsOf<{ task_id: string; number: number }>(
+      db,
+      `select task_id, number from round where result = 'selected' and outcome = 'asked' limit 1`,
+    )
+    const round = (await roundsOf(db, asked?.task_id ?? '')).find((one) => one.number === asked?.number)
+    if (!round) throw new Error('no round was asked')
+    const { dynamic, verdict, figures } = round
+    await rowsOf(
+      db,
+      `insert into round (task_id, number, admitted, decider, release_id, outcome, result, reason, dynamic, verdict, figures)
+        select task_id, number + 1000, admitted, decider, release_id, outcome, result, reason, $3, $4, $5
+        from round where task_id = $1 and number = $2`,
+      [round.task_id, round.number, dynamic, { ...verdict, quote: '0.000001' }, figures],
+    )
     const again = await replay(db, new Releases(), '1970-01-01')
     expect(again.rounds).toBe(report.rounds + 1)
     expect(again.differences).toHaveLength(1)
     expect(again.differences[0]?.number).toBeGreaterThan(1000)
+    await expect(db.query(`update round_record set content = ''`)).rejects.toThrow(/immutable/)
     await expect(db.query(`update round set verdict = '{}'`)).rejects.toThrow(/immutable/)
   })
 })

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { describe, expect, it } from 'vitest'
 import { CommitUnknown, NotCommitted } from '../store/database-errors.ts'
-import { problemOfError } from './errors.ts'
+import { markRunning, problemOfError } from './errors.ts'
 import { problemHeaders } from './problem.ts'
 
 const request = (method: string, url: string) => ({ method, url }) as FastifyRequest
@@ -30,6 +30,15 @@ describe('a database that is gone, as customers hear of it', () => {
     const problem = problemOfError(new CommitUnknown('7', new Error('gone')), video)
     expect(problem.code).toBe('service_unavailable')
     expect(problemHeaders(problem)).toMatchObject({ 'x-should-retry': 'false' })
+  })
+
+  it('CUS-3, UNK-7: an image is not to be repeated once it runs, and is before that', () => {
+    const image = request('POST', '/v1/images/generations')
+    expect(problemHeaders(problemOfError(connect('ENOENT'), image))).not.toHaveProperty('x-should-retry')
+    markRunning(image)
+    expect(problemHeaders(problemOfError(connect('ENOENT'), image))).toMatchObject({
+      'x-should-retry': 'false',
+    })
   })
 
   it('CUS-3: a missing file is a fault of our own, and no database that is gone', () => {

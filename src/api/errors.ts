@@ -58,9 +58,15 @@ export function problemOfError(error: unknown, request: FastifyRequest): Problem
   return new Problem('internal_error', { submitted: request.method === 'POST' })
 }
 
+const running = new WeakSet<FastifyRequest>()
+
 /** An image is made within its own request: once that runs, nothing tells whether it was submitted. */
+export function markRunning(request: FastifyRequest): void {
+  running.add(request)
+}
+
 function mayHaveSubmitted(request: FastifyRequest): boolean {
-  return request.method === 'POST' && request.url.startsWith('/v1/images')
+  return running.has(request)
 }
 
 interface Known {

@@ -16,6 +16,7 @@ import {
   extendPoll,
   markPolled,
   readAttempt,
+  releaseLostPolls,
   releasePolls,
 } from '../store/attempts.ts'
 import type { Database } from '../store/database.ts'
@@ -49,12 +50,16 @@ const AT_ONCE_PER_CHANNEL = 16
 /** A job whose customer has been told it is over is only watched for its end. */
 const WATCH_SECONDS = 60
 const NOT_FOUND_IN_A_ROW = 3
+/** When a poll that met a fault of our own is due again: soon, and not in a circle without a pause. */
+const LOST_SECONDS = 5
 /** How often it is written down, at most, that a channel answers (HLT-16). */
 const REACHED_EVERY_MS = 1000
 
 export class Poller {
   readonly #ports: PollerPorts
-  readonly #running = new Map<Promise<void>, string>()
+  readonly #running = new Map<Promise<void>, DuePoll>()
+  /** Whether claims of ours may have nobody who works on them: the database went away while one was taken, or worked on. */
+  #lost = false
   readonly #reachedAt = new Map<string, number>()
 
   constructor(ports: PollerPorts) {
@@ -66,9 +71,22 @@ export class Poller {
     const room = AT_ONCE - this.#running.size
     if (room <= 0) return false
     const { db, owner } = this.#ports
-    const due = await claimPolls(db, { limit: room, owner, leaseSeconds: CLAIM_SECONDS })
-    for (const poll of due) await this.#start(poll)
-    return due.length === room
+    try {
+      if (this.#lost) await this.#letGo()
+      const due = await claimPolls(db, { limit: room, owner, leaseSeconds: CLAIM_SECONDS })
+      for (const poll of due) await this.#start(poll)
+      return due.length === room
+    } catch (error) {
+      this.#lost = true
+      throw error
+    }
+  }
+
+  /** A claim of ours is in our hands, or is let go: its owner is alive, so that nobody else would take it until it ends. */
+  async #letGo(): Promise<void> {
+    this.#lost = false
+    const inHand = [...this.#running.values()].map((poll) => poll.id)
+    await releaseLostPolls(this.#ports.db, { owner: this.#ports.owner, inHand, seconds: LOST_SECONDS })
   }
 
   async stop(): Promise<void> {
@@ -77,13 +95,16 @@ export class Poller {
   }
 
   async #start(poll: DuePoll): Promise<void> {
-    const busy = [...this.#running.values()].filter((channel) => channel === poll.channel_id).length
+    const busy = [...this.#running.values()].filter((other) => other.channel_id === poll.channel_id).length
     // The channel has its share; the poll is due again in a moment.
     if (busy >= AT_ONCE_PER_CHANNEL) return markPolled(this.#ports.db, poll, this.#unchanged(poll, 0.5))
     const work = this.#poll(poll)
-      .catch((error) => this.#ports.journal.fault('poller', error, { attempt: poll.id }))
+      .catch((error) => {
+        this.#lost = true
+        this.#ports.journal.fault('poller', error, { attempt: poll.id })
+      })
       .finally(() => this.#running.delete(work))
-    this.#running.set(work, poll.channel_id)
+    this.#running.set(work, poll)
   }
 
   #unchanged(poll: DuePoll, seconds: number) {

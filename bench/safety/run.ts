@@ -13,6 +13,7 @@ const { values } = parseArgs({
     kills: { type: 'string', default: '20' },
     'database-kills': { type: 'string', default: '5' },
     processes: { type: 'string', default: '4' },
+    log: { type: 'string' },
     quiet: { type: 'boolean', default: false },
   },
 })
@@ -33,6 +34,7 @@ const report = await runMix({
   databaseKills: whole('database-kills', values['database-kills'], 0),
   processes: whole('processes', values.processes, 1),
   patience: 600,
+  ...(values.log === undefined ? {} : { log: values.log }),
   ...(values.quiet ? {} : { say: (line: string) => console.error(line) }),
 })
 console.log(table(report))

@@ -5,6 +5,7 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { appendFileSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -38,6 +39,8 @@ export interface MixOptions {
   readonly say?: (line: string) => void
   /** How long everything may take to end once nothing is killed any more, in seconds. */
   readonly patience?: number
+  /** A file to which everything that gateways wrote is copied, to look into a finding. */
+  readonly log?: string
   /** Whether it is a finding that a fault was never played; a small run is too short for all of them. */
   readonly inFull?: boolean
 }
@@ -279,6 +282,7 @@ class Yard {
       stream?.on('data', (chunk: Buffer) => {
         const text = String(chunk)
         this.#output.push(text)
+        if (this.#options.log) appendFileSync(this.#options.log, text)
         url ??= /is ready on (http:\S+)/.exec(text)?.[1]
       })
     const deadline = performance.now() + 60_000

@@ -6,6 +6,25 @@ export interface CatalogPlaces {
   readonly brokenTlsPort: number
 }
 
+const VIDEOS = [
+  ['sound-video', 'sound', 'doubao-seedance-2-0-260128', 40, '*video', 1.2],
+  ['north-video', 'north', 'doubao-seedance-2-0-260128', 25, '*video', 0.9],
+  ['north-second', 'north', 'ep-20261103091500-second', 10, '*video', 0.95],
+  ['kling-video', 'kling', 'kling-3.0', 30, '*kling', 0.8],
+  ['relay-video', 'relay', 'wan-video', 20, '*video', 1.1],
+  ['no-tls-video', 'no-tls', 'doubao-seedance-2-0-260128', 4, '*video', 0.7],
+  ['no-name-video', 'no-name', 'doubao-seedance-2-0-260128', 4, '*video', 0.7],
+] as const
+
+/**
+ * Time that no pace of the machine uses up, nor a database that is down for half a minute; and little time, for jobs that
+ * never end (faults.ts), whose leases are held for three times as long.
+ */
+const MODELS = [
+  ['mix-video', 'mix', 120],
+  ['mix-short', 'short', 10],
+] as const
+
 /** `https://` to something that speaks no TLS, and a name that no resolver takes, so that nothing leaves the machine. */
 export function mixCatalog({ simulator, brokenTlsPort }: CatalogPlaces): string {
   return `
@@ -26,44 +45,26 @@ channels:
   no-tls: { provider: ark, base_url: "https://127.0.0.1:${brokenTlsPort}/api/v3", credential: env:SIMULATOR_KEY, concurrency: 4 }
   no-name: { provider: ark, base_url: "http://${'n'.repeat(64)}.invalid/api/v3", credential: env:SIMULATOR_KEY, concurrency: 4 }
 supplies:
-${[
-  ['sound-video', 'sound', 'doubao-seedance-2-0-260128', 40, '*video', 1.2],
-  ['north-video', 'north', 'doubao-seedance-2-0-260128', 25, '*video', 0.9],
-  ['north-second', 'north', 'ep-20261103091500-second', 10, '*video', 0.95],
-  ['kling-video', 'kling', 'kling-3.0', 30, '*kling', 0.8],
-  ['relay-video', 'relay', 'wan-video', 20, '*video', 1.1],
-  ['no-tls-video', 'no-tls', 'doubao-seedance-2-0-260128', 4, '*video', 0.7],
-  ['no-name-video', 'no-name', 'doubao-seedance-2-0-260128', 4, '*video', 0.7],
-]
-  .map(
-    ([id, channel, model, concurrency, modes, price]) =>
-      `  ${id}: { channel: ${channel}, upstream_model: ${model}, media: video, real_person: allowed, concurrency: ${concurrency}, expected_seconds: 1, capability: { billing_mode: per_second, modes: ${modes} }, prices: { rows: [{ price: ${price} }] } }`,
-  )
-  .join('\n')}
+${VIDEOS.map(
+  ([id, channel, model, concurrency, modes, price]) =>
+    `  ${id}: { channel: ${channel}, upstream_model: ${model}, media: video, real_person: allowed, concurrency: ${concurrency}, expected_seconds: 1, capability: { billing_mode: per_second, modes: ${modes} }, prices: { rows: [{ price: ${price} }] } }`,
+).join('\n')}
   sound-image: { channel: sound, upstream_model: doubao-seedream-4-0-250828, media: image, concurrency: 20, expected_seconds: 1, capability: { modes: *image }, prices: { rows: [{ price: 0.2 }] } }
   relay-image: { channel: relay, upstream_model: gpt-image-2, media: image, concurrency: 10, expected_seconds: 1, capability: { modes: *image }, prices: { rows: [{ price: 0.1 }] } }
 policies:
   video: { retry_window_seconds: 1200 }
   image: { task_cost_limit: 4 }
 models:
-  mix-video:
+${MODELS.map(
+  ([model, prefix, seconds]) => `  ${model}:
     media: video
     limits: *video
     defaults: { seconds: 5, resolution: 720p, aspect_ratio: "16:9", generate_audio: false }
-    max_run_seconds: 20
+    max_run_seconds: ${seconds}
     policy: video
     bindings:
-${[
-  'sound-video',
-  'north-video',
-  'north-second',
-  'kling-video',
-  'relay-video',
-  'no-tls-video',
-  'no-name-video',
-]
-  .map((id) => `      mix-${id}: { supply: ${id}, verified: *tried }`)
-  .join('\n')}
+${VIDEOS.map(([id]) => `      ${prefix}-${id}: { supply: ${id}, verified: *tried }`).join('\n')}`,
+).join('\n')}
   mix-image:
     media: image
     limits: *image

@@ -1,6 +1,10 @@
 /** `npm run bench:safety`: the fault mix at full size, as a table of what must be zero and of how everything ended. */
 import { parseArgs } from 'node:util'
-import { type MixReport, runMix } from './yard.ts'
+import type { MixReport } from './report.ts'
+import { runMix } from './yard.ts'
+
+/** From this size on everything that may happen has to. */
+const FULL_SIZE = 10_000
 
 const { values } = parseArgs({
   options: {
@@ -9,6 +13,7 @@ const { values } = parseArgs({
     kills: { type: 'string', default: '20' },
     'database-kills': { type: 'string', default: '5' },
     processes: { type: 'string', default: '4' },
+    log: { type: 'string' },
     quiet: { type: 'boolean', default: false },
   },
 })
@@ -20,13 +25,16 @@ function whole(name: string, text: string, least: number): number {
   process.exit(2)
 }
 
+const tasks = whole('tasks', values.tasks, 1)
 const report = await runMix({
-  tasks: whole('tasks', values.tasks, 1),
+  tasks,
+  inFull: tasks >= FULL_SIZE,
   seed: whole('seed', values.seed, 0),
   kills: whole('kills', values.kills, 0),
   databaseKills: whole('database-kills', values['database-kills'], 0),
   processes: whole('processes', values.processes, 1),
   patience: 600,
+  ...(values.log === undefined ? {} : { log: values.log }),
   ...(values.quiet ? {} : { say: (line: string) => console.error(line) }),
 })
 console.log(table(report))
@@ -39,26 +47,30 @@ function table(of: MixReport): string {
     ['leaked leases', of.leakedLeases],
     ['over-admissions', of.overAdmissions],
     ['replay differences', of.replayDifferences],
-    ['leaked secrets', of.leakedSecrets.length],
+    ['leaked secrets', of.leakedSecrets],
     ['findings in all', of.findings.length],
   ] as const
   const facts = [
     ['seed', of.seed],
+    ['requests', of.asked],
     ['tasks', of.tasks],
     ['attempts', of.attempts],
     ['rounds replayed', of.rounds],
     ['uncertain submissions', of.uncertain],
     ...Object.entries(of.resolvedBy).map(([by, n]) => [`  found again by ${by}`, n] as const),
-    ['gateways killed at a submission', of.killsAtSubmission],
-    ['gateways killed at a settlement', of.killsAtSettlement],
-    ['PostgreSQL killed', of.databaseKills],
-    ['gateways paused past their claims', of.pauses],
+    ['gateways killed at a submission, confirmed', of.killed.submission],
+    ['  whose request the provider had', of.killed.submissionAtProvider],
+    ['gateways killed at a settlement, confirmed', of.killed.settlement],
+    ['PostgreSQL killed', of.killed.database],
+    ['gateways paused past their claims', of.killed.pauses],
+    ['videos looked at by their customers', of.videosLookedAt],
     ['succeeded, of those whose content was not refused', `${(100 * of.succeededShare).toFixed(1)} %`],
     ['seconds', Math.round(of.seconds)],
   ] as const
   return [
     rows('must be 0', zero),
     rows('the run', facts),
+    rows('how requests were answered', Object.entries(of.requests)),
     rows(
       'how tasks ended',
       of.ends.map(({ kind, end, count }) => [`${kind}: ${end}`, count] as const),

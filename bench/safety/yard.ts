@@ -3,8 +3,9 @@
  * repeat what they got no answer to. Processes and the database are killed while it works; at the end everything is audited.
  * A seed determines what is asked for, which faults there are and in which order things are killed; not when.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { appendFileSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,24 +14,24 @@ import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { applyCatalog } from '../../src/catalog/apply.ts'
 import { checkCatalog } from '../../src/catalog/check.ts'
-import { replay } from '../../src/runtime/replay.ts'
 import { createCustomer, createKey } from '../../src/store/accounts.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { startEmbedded } from '../../src/store/embedded.ts'
 import { migrate } from '../../src/store/migrate.ts'
-import { Releases } from '../../src/store/releases.ts'
 import { parseKeyring } from '../../src/store/secrets.ts'
-import { auditTheEnd } from '../../test/system/audit.ts'
 import { mixCatalog } from './catalog.ts'
-import { Customers } from './customers.ts'
+import { type Asked, Customers } from './customers.ts'
 import { faultRules } from './faults.ts'
 import { type Front, startBrokenTls, startFront } from './front.ts'
+import { type Gateway, killAt, type Moment } from './killing.ts'
 import { Random } from './random.ts'
+import { type Killed, type MixReport, reportOf } from './report.ts'
 
 export interface MixOptions {
+  /** How many requests customers make: each becomes one task. */
   readonly tasks: number
   readonly seed: number
-  /** Gateways killed with -9, in turn at a submission and at a settlement. */
+  /** Gateways killed with -9, in turn at a submission and at a settlement, each confirmed (killing.ts). */
   readonly kills: number
   readonly databaseKills: number
   readonly processes: number
@@ -38,39 +39,20 @@ export interface MixOptions {
   readonly say?: (line: string) => void
   /** How long everything may take to end once nothing is killed any more, in seconds. */
   readonly patience?: number
-}
-
-export interface MixReport {
-  readonly seed: number
-  readonly tasks: number
-  readonly findings: readonly string[]
-  readonly duplicateJobs: number
-  readonly lostTasks: number
-  readonly leakedLeases: number
-  readonly overAdmissions: number
-  readonly replayDifferences: number
-  readonly rounds: number
-  readonly leakedSecrets: readonly string[]
-  /** How tasks ended: `succeeded`, or the error code, with how many. */
-  readonly ends: readonly { readonly kind: string; readonly end: string; readonly count: number }[]
-  readonly succeededShare: number
-  /** Of attempts that ran out of time: what was played on them, and how often they were looked at. */
-  readonly overdue: readonly string[]
-  readonly attempts: number
-  readonly uncertain: number
-  readonly resolvedBy: Readonly<Record<string, number>>
-  readonly killsAtSubmission: number
-  readonly killsAtSettlement: number
-  readonly databaseKills: number
-  readonly pauses: number
-  readonly faultsPlayed: Readonly<Record<string, number>>
-  readonly seconds: number
+  /** A file to which everything that gateways wrote is copied, to look into a finding. */
+  readonly log?: string
+  /** Whether it is a finding that a fault was never played; a small run is too short for all of them. */
+  readonly inFull?: boolean
 }
 
 const PROGRAM = fileURLToPath(new URL('../../bin/yardmaster', import.meta.url))
 const MASTER_KEY = Buffer.alloc(32, 11).toString('base64')
 const PROVIDER_KEY = 'sk-provider-secret-of-the-bench'
+const ADMIN_TOKEN = 'yma_bench-admin-token-0123456789'
 const CLAIM_SECONDS = 5
+/** Requests under way at most, so that work is asked for until the end, and what is killed meets all of it. */
+const MOST_OPEN = 150
+const MOST_LOOKED_AT = 2000
 
 /** An hour as a minute, a minute as a second. */
 const SCALED = {
@@ -86,12 +68,6 @@ const SCALED = {
     hold_ms: 300,
     hold_max_ms: 3000,
   }),
-}
-
-interface Gateway {
-  readonly child: ChildProcess
-  readonly url: string
-  readonly ended: Promise<unknown>
 }
 
 export async function runMix(options: MixOptions): Promise<MixReport> {
@@ -115,7 +91,22 @@ class Yard {
   #simulator = ''
   #front: Front | undefined
   #db: Database | undefined
-  #killed = { submission: 0, settlement: 0, database: 0, pauses: 0 }
+  readonly #killed: Killed = {
+    submission: 0,
+    submissionAtProvider: 0,
+    settlement: 0,
+    database: 0,
+    pauses: 0,
+  }
+  readonly #undone: string[] = []
+  #simulatorOutput = ''
+  /** When last counted, and what was asked for since. */
+  #tasksOpen = 0
+  #askedSince = 0
+  #asked = 0
+  /** Asked for at most, so that work is left for what is still to be done to it. */
+  #askable = 0
+  #started = 0
 
   constructor(options: MixOptions) {
     this.#options = options
@@ -130,13 +121,42 @@ class Yard {
     this.#say(`${processes} gateways are ready`)
     const front = this.#front
     if (!front) throw new Error('there is no front')
-    const customers = new Customers({ url: front.url, key, random: new Random(seed + 1), tasks })
-    const asking = customers.run()
-    const chaos = this.#chaos(() => customers.done)
-    const [outcome] = await Promise.all([asking, chaos])
-    this.#say(`everything was asked for: ${JSON.stringify(outcome.answers)}`)
+    const mostOpen = Math.min(MOST_OPEN, Math.ceil(tasks / 4))
+    const customers = new Customers({
+      url: front.url,
+      key,
+      random: new Random(seed + 1),
+      requests: tasks,
+      mayAsk: () => this.#mayAsk(mostOpen),
+    })
+    const counting = this.#countOpen(() => customers.done)
+    const [asked] = await Promise.all([customers.run(), this.#chaos(() => customers.done), counting])
+    this.#say(`everything was asked for: ${JSON.stringify(customers.tally)}`)
     await this.#everythingEnds()
-    return this.#report(outcome.taskIds, (performance.now() - began) / 1000)
+    const seen = await customers.look(videosOf(asked).slice(0, MOST_LOOKED_AT))
+    return reportOf(
+      { db: this.#database, control: (method, path) => this.#control(method, path) },
+      {
+        seed,
+        asked,
+        seen,
+        killed: this.#killed,
+        undone: this.#undone,
+        texts: {
+          'a log': this.#output.join(''),
+          'the simulator': this.#simulatorOutput,
+          'an error': customers.errors.join('\n'),
+        },
+        secrets: {
+          'the provider’s key': PROVIDER_KEY,
+          'the master key': MASTER_KEY,
+          'the admin token': ADMIN_TOKEN,
+          'the customer’s key': key,
+        },
+        inFull: this.#options.inFull ?? false,
+        seconds: (performance.now() - began) / 1000,
+      },
+    )
   }
 
   async close(): Promise<void> {
@@ -194,7 +214,11 @@ class Yard {
       String(this.#options.seed),
       '--until-stdin-ends',
     ]
-    const child = spawn(PROGRAM, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+    const child = spawn(PROGRAM, args, { stdio: 'pipe' })
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => {
+        this.#simulatorOutput += chunk
+      })
     const [line] = await once(child.stdout, 'data')
     this.#simulator = JSON.parse(String(line)).url
     this.#closing.push(async () => {
@@ -236,17 +260,18 @@ class Yard {
   }
 
   async #tryToStart(): Promise<Gateway | null> {
+    const name = `gateway-${++this.#started}`
     const child = spawn(PROGRAM, ['serve'], {
       env: {
         ...process.env,
         ...SCALED,
         PORT: '0',
         DATA_DIR: join(this.#dir, 'data'),
-        DATABASE_URL: this.#url,
+        DATABASE_URL: `${this.#url}&application_name=${name}`,
         DATABASE_POOL: '8',
         MASTER_KEY,
         PUBLIC_URL: this.#front?.url,
-        ADMIN_TOKEN: 'yma_bench-admin-token-0123456789',
+        ADMIN_TOKEN,
         LOG_LEVEL: 'info',
       },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -257,11 +282,12 @@ class Yard {
       stream?.on('data', (chunk: Buffer) => {
         const text = String(chunk)
         this.#output.push(text)
+        if (this.#options.log) appendFileSync(this.#options.log, text)
         url ??= /is ready on (http:\S+)/.exec(text)?.[1]
       })
     const deadline = performance.now() + 60_000
     while (url === undefined && child.exitCode === null && performance.now() < deadline) await sleep(20)
-    if (url !== undefined) return { child, url, ended }
+    if (url !== undefined) return { child, name, url, ended }
     child.kill('SIGKILL')
     await ended
     return null
@@ -279,30 +305,38 @@ class Yard {
       'snapshot' as const,
     ])
     for (const [n, deed] of deeds.entries()) {
-      // The work that is done tells when it is time; with everything asked for, there is no more time to lose.
-      const due = ((n + 1) / (deeds.length + 1)) * this.#options.tasks
-      await this.#until(async () => isOver() || (await this.#admitted()) >= due, 600)
+      // What is asked for keeps pace with what ends, and so tells when it is time.
+      const share = this.#options.tasks / (deeds.length + 1)
+      const due = (n + 1) * share
+      this.#askable = Math.ceil(due + share)
+      await this.#until(async () => isOver() || this.#asked >= due, 600)
       await this.#do(deed)
+    }
+    this.#askable = this.#options.tasks
+  }
+
+  #mayAsk(mostOpen: number): boolean {
+    if (this.#asked >= this.#askable || this.#tasksOpen + this.#askedSince >= mostOpen) return false
+    this.#asked += 1
+    this.#askedSince += 1
+    return true
+  }
+
+  async #countOpen(isOver: () => boolean): Promise<void> {
+    while (!isOver()) {
+      const sql = 'select count(*)::int as n from task where ended_at is null'
+      this.#tasksOpen = (await this.#rows<{ n: number }>(sql))[0]?.n ?? 0
+      this.#askedSince = 0
+      await sleep(100)
     }
   }
 
-  async #admitted(): Promise<number> {
-    return (await this.#rows<{ n: number }>('select count(*)::int as n from task'))[0]?.n ?? 0
-  }
-
-  async #do(deed: 'submission' | 'settlement' | 'database' | 'pause' | 'snapshot'): Promise<void> {
+  async #do(deed: Moment | 'database' | 'pause' | 'snapshot'): Promise<void> {
     this.#say(deed)
     switch (deed) {
       case 'submission':
-        return this.#killAt(
-          deed,
-          `select p.pid from attempt a join process p on p.id = a.owner where a.state = 'submitting' and p.stopped_at is null`,
-        )
       case 'settlement':
-        return this.#killAt(
-          deed,
-          `select p.pid from attempt a join process p on p.id = a.poll_owner where a.state = 'accepted' and p.stopped_at is null`,
-        )
+        return this.#killAt(deed)
       case 'database':
         return this.#killDatabase()
       case 'pause':
@@ -313,25 +347,43 @@ class Yard {
   }
 
   /** -9 to a gateway that is in the middle of it, and a new one in its place. */
-  async #killAt(moment: 'submission' | 'settlement', sql: string): Promise<void> {
-    const victim = await this.#until(async () => {
-      const busy = new Set((await this.#rows<{ pid: number }>(sql)).map((row) => row.pid))
-      return this.#gateways.find((gateway) => busy.has(gateway.child.pid ?? -1))
-    }, 30)
-    const gateway = victim ?? this.#random.pick(this.#gateways)
-    gateway.child.kill('SIGKILL')
-    await gateway.ended
-    if (victim) this.#killed[moment] += 1
-    this.#gateways.splice(this.#gateways.indexOf(gateway), 1)
+  async #killAt(moment: Moment): Promise<void> {
+    const killed = await killAt(moment, this.#gateways, {
+      rows: (sql) => this.#rows(sql),
+      random: this.#random,
+    })
+    if (killed === null) return void this.#undone.push(`no gateway could be killed at a ${moment}`)
+    const { victim, caught, tries } = killed
+    this.#killed[moment] += 1
+    if (moment === 'submission' && (await this.#isAtProvider(caught.attempt)))
+      this.#killed.submissionAtProvider += 1
+    this.#say(
+      `${victim.name} was killed at the ${moment} of ${caught.kind} attempt ${caught.attempt} (try ${tries})`,
+    )
+    this.#gateways.splice(this.#gateways.indexOf(victim), 1)
     await this.#startGateway()
+  }
+
+  async #isAtProvider(attempt: string): Promise<boolean> {
+    return this.#control('GET', `/ledger/${attempt}`).then(
+      () => true,
+      () => false,
+    )
+  }
+
+  async #databaseBegan(): Promise<string> {
+    const rows = await this.#rows<{ began: string }>('select pg_postmaster_start_time()::text as began')
+    return rows[0]?.began ?? ''
   }
 
   async #killDatabase(): Promise<void> {
     const pid = Number((await readFile(join(this.#cluster, 'postmaster.pid'), 'utf8')).split('\n')[0])
+    const before = await this.#databaseBegan()
     process.kill(pid, 'SIGKILL')
-    this.#killed.database += 1
     // The supervisor starts it again; gateways may have ended for want of it.
-    await this.#until(async () => (await this.#rows('select 1')).length === 1, 120)
+    const again = await this.#until(async () => (await this.#databaseBegan()) !== before, 120)
+    if (again) this.#killed.database += 1
+    else this.#undone.push('PostgreSQL was to be killed, and did not start again')
     for (const gateway of [...this.#gateways]) {
       if (gateway.child.exitCode === null && gateway.child.signalCode === null) continue
       this.#gateways.splice(this.#gateways.indexOf(gateway), 1)
@@ -378,109 +430,6 @@ class Yard {
     if (!ended) this.#say(`not everything ended: ${last}`)
   }
 
-  async #report(taskIds: readonly string[], seconds: number): Promise<MixReport> {
-    const db = this.#database
-    const findings = await auditTheEnd({ db, control: (method, path) => this.#control(method, path) })
-    const { differences, rounds } = await replay(db, new Releases(), '1970-01-01')
-    const ends = await this.#rows<{ kind: string; end: string; count: number }>(
-      `select kind, coalesce(error_code, state) as "end", count(*)::int as count from task group by 1, 2 order by 1, 3 desc`,
-    )
-    const known = new Set(
-      (await this.#rows<{ id: string }>('select id::text from task')).map((row) => row.id),
-    )
-    const lost = taskIds
-      .filter((id) => !known.has(id))
-      .map((id) => `task ${id} was acknowledged, and is not there`)
-    const [counts] = await this.#rows<{ attempts: number; uncertain: number }>(
-      'select count(*)::int as attempts, count(uncertain_at)::int as uncertain from attempt',
-    )
-    const resolved = await this.#rows<{ by: string; n: number }>(
-      'select resolved_by as by, count(*)::int as n from attempt where resolved_by is not null group by 1 order by 1',
-    )
-    const leaked = this.#leakedSecrets()
-    const all = [
-      ...findings,
-      ...lost,
-      ...leaked.map((secret) => `a log shows ${secret}`),
-      ...differences.map((one) => `replay differs: ${JSON.stringify(one)}`),
-    ]
-    const decided = ends
-      .filter(({ end }) => !REFUSED_BY_CONTENT.has(end))
-      .reduce((sum, { count }) => sum + count, 0)
-    const well = ends.filter(({ end }) => end === 'succeeded').reduce((sum, { count }) => sum + count, 0)
-    const of = (pattern: RegExp) => all.filter((finding) => pattern.test(finding)).length
-    return {
-      seed: this.#options.seed,
-      tasks: known.size,
-      findings: all,
-      duplicateJobs: of(/created \d+ jobs|was posted \d+ times|have one job/),
-      lostTasks: of(/is not there|every task has ended|nobody wrote it down/),
-      leakedLeases: of(/lease/) - of(/leases over a limit/),
-      overAdmissions: of(/over a limit|within both limits|of its epoch was held/),
-      replayDifferences: differences.length,
-      rounds,
-      leakedSecrets: leaked,
-      ends,
-      succeededShare: decided === 0 ? 0 : well / decided,
-      overdue: await this.#overdue(),
-      attempts: counts?.attempts ?? 0,
-      uncertain: counts?.uncertain ?? 0,
-      resolvedBy: Object.fromEntries(resolved.map(({ by, n }) => [by, n])),
-      killsAtSubmission: this.#killed.submission,
-      killsAtSettlement: this.#killed.settlement,
-      databaseKills: this.#killed.database,
-      pauses: this.#killed.pauses,
-      faultsPlayed: await this.#faultsPlayed(),
-      seconds,
-    }
-  }
-
-  async #overdue(): Promise<string[]> {
-    const rows = await this.#rows<{
-      id: string
-      supply: string
-      polls: number
-      failures: number
-      state: string
-      code: string | null
-    }>(
-      `select a.id::text, a.supply_id as supply, a.polls, a.poll_failures as failures, a.state, a.error_code as code
-        from attempt a join task t on t.id = a.task_id where t.error_code = 'generation_timeout' and a.number is not null order by a.id limit 40`,
-    )
-    return Promise.all(
-      rows.map(async ({ id, supply, polls, failures, state, code }) => {
-        const entry = (await this.#control('GET', `/ledger/${id}`).catch(() => ({ faults: [] }))) as {
-          faults: string[]
-        }
-        return `${supply} ${state} ${code ?? ''} polls ${polls}, without answer ${failures}: ${entry.faults.join(', ')}`
-      }),
-    )
-  }
-
-  async #faultsPlayed(): Promise<Record<string, number>> {
-    const { rules } = (await this.#control('GET', '/faults')) as {
-      rules: { fault: unknown; played: number }[]
-    }
-    const played: Record<string, number> = {}
-    for (const rule of rules) {
-      for (const fault of [rule.fault].flat() as { kind: string; name?: string; status?: number }[]) {
-        const name = [fault.kind, fault.name ?? fault.status].filter((part) => part !== undefined).join(' ')
-        played[name] = (played[name] ?? 0) + rule.played
-      }
-    }
-    return played
-  }
-
-  #leakedSecrets(): string[] {
-    const text = this.#output.join('')
-    const secrets = {
-      'the provider’s key': PROVIDER_KEY,
-      'the master key': MASTER_KEY,
-      'the admin token': 'yma_bench',
-    }
-    return Object.entries(secrets).flatMap(([name, secret]) => (text.includes(secret) ? [name] : []))
-  }
-
   /** Rows, though the database may be gone for a while. */
   async #rows<Row extends Record<string, unknown>>(sql: string): Promise<Row[]> {
     for (let tries = 0; ; tries += 1) {
@@ -508,9 +457,6 @@ class Yard {
   }
 }
 
-/** No supply could have helped these. */
-const REFUSED_BY_CONTENT: ReadonlySet<string> = new Set([
-  'content_refused',
-  'real_person_refused',
-  'invalid_request',
-])
+function videosOf(asked: readonly Asked[]): string[] {
+  return asked.flatMap(({ kind, taskIds }) => (kind === 'video' ? taskIds : []))
+}

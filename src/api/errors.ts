@@ -1,6 +1,7 @@
 /** Whatever was thrown, as a Problem: ours, the framework's, the database's; anything else is a fault of our own. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Journal } from '../runtime/journal.ts'
+import { CommitUnknown, isDatabaseGone } from '../store/database-errors.ts'
 import { errorBody, invalid, Problem, type ProblemCode, problemHeaders } from './problem.ts'
 
 /** Answers errors in the public API's shape, and writes down those that are our own fault. */
@@ -49,14 +50,23 @@ export function problemOfError(error: unknown, request: FastifyRequest): Problem
   if (Array.isArray(thrown.validation)) return ofValidation(thrown.validation)
   const known = typeof thrown.code === 'string' ? FRAMEWORK.get(thrown.code) : undefined
   if (known) return new Problem(known.code, { message: known.message })
-  if (isUnreachable(thrown))
-    return new Problem('service_unavailable', { submitted: mayHaveSubmitted(request) })
+  if (isUnreachable(thrown) || isDatabaseGone(error)) {
+    // Whether its row was written cannot be known: a plain repeat could have it made twice.
+    const inDoubt = request.method === 'POST' && error instanceof CommitUnknown
+    return new Problem('service_unavailable', { submitted: inDoubt || mayHaveSubmitted(request) })
+  }
   return new Problem('internal_error', { submitted: request.method === 'POST' })
 }
 
+const running = new WeakSet<FastifyRequest>()
+
 /** An image is made within its own request: once that runs, nothing tells whether it was submitted. */
+export function markRunning(request: FastifyRequest): void {
+  running.add(request)
+}
+
 function mayHaveSubmitted(request: FastifyRequest): boolean {
-  return request.method === 'POST' && request.url.startsWith('/v1/images')
+  return running.has(request)
 }
 
 interface Known {
@@ -95,7 +105,7 @@ function ofValidation(issues: readonly unknown[]): Problem {
   return invalid(param || null, `${param || 'The query'}: ${text}.`)
 }
 
-/** The connection's own errors; SQLSTATE classes 08 (connection), 53 (resources) and 57P (shutdown); the pool's, by text. */
+/** The connection's own errors, also those whose database was not asked by us; what else the store knows, it tells. */
 function isUnreachable({ code, message }: Thrown): boolean {
   if (typeof code === 'string')
     return /^(ECONNREFUSED|ECONNRESET|ENOTFOUND|ETIMEDOUT|EPIPE|08...|53...|57P..)$/.test(code)

@@ -437,6 +437,20 @@ export async function releasePolls(sql: Sql, owner: string): Promise<void> {
   await sql.query(RELEASED_POLLS, [owner])
 }
 
+const RELEASED_LOST_POLLS = {
+  name: 'release-lost-polls',
+  text: `update attempt set next_poll_at = clock_timestamp() + make_interval(secs => $3), poll_owner = null
+    where poll_owner = $1 and state = 'accepted' and id <> all($2::uuid[])`,
+}
+
+/** A process that lives hands on what it claimed and does not work on; `inHand` are the attempts that it does work on. */
+export async function releaseLostPolls(
+  sql: Sql,
+  of: { owner: string; inHand: readonly string[]; seconds: number },
+): Promise<void> {
+  await sql.query(RELEASED_LOST_POLLS, [of.owner, [...of.inHand], of.seconds])
+}
+
 const FREE_POLLS = {
   name: 'free-polls-of-the-dead',
   text: `update attempt set next_poll_at = clock_timestamp(), poll_owner = null where id in (

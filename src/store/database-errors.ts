@@ -44,10 +44,16 @@ export function isDatabaseGone(error: unknown): boolean {
   const state = sqlState(error)
   if (state !== undefined) return /^(08|53|57|58|XX)/.test(state)
   if (!(error instanceof Error)) return false
-  if ('syscall' in error) return error.syscall === 'connect' || error.syscall === 'read'
+  if ('syscall' in error) return isSocketGone(error.syscall, 'code' in error ? error.code : null)
   return /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/.test(
     error.message,
   )
+}
+
+/** A write fails on files too, but only a socket's other end can be gone. */
+function isSocketGone(syscall: unknown, code: unknown): boolean {
+  if (syscall === 'write') return code === 'EPIPE' || code === 'ECONNRESET'
+  return syscall === 'connect' || syscall === 'read'
 }
 
 export function messageOf(error: unknown): string {

@@ -28,6 +28,23 @@ function failing(db: Database, name: string, times: number): Database {
   })
 }
 
+/** The database, of which the first answer of any rows to that statement is lost after it was carried out. */
+function answerLost(db: Database, name: string): Database {
+  let left = 1
+  return new Proxy(db, {
+    get(target, property) {
+      const value = Reflect.get(target, property)
+      if (property !== 'query') return typeof value === 'function' ? value.bind(target) : value
+      return async (statement: { name?: string } | string, values?: unknown[]) => {
+        const answer = await target.query(statement as never, values)
+        const isIt = typeof statement === 'object' && statement.name === name && (answer.rowCount ?? 0) > 0
+        if (isIt && left-- > 0) throw new Error('Connection terminated unexpectedly')
+        return answer
+      }
+    },
+  })
+}
+
 /** Grants as that engine's own process would, and never hears of the commit. */
 async function grantedAndForgotten(engine: Engine): Promise<void> {
   const dispatcher = new Dispatcher({
@@ -118,6 +135,22 @@ describe('a database that goes away', () => {
         'abandoned',
         'succeeded',
       ])
+    },
+  )
+
+  it.each(['claim-polls', 'extend-poll', 'attempt-by-id'])(
+    'RTY-7: as a job is looked after (%s) leaves it in nobody’s hands, and the job is looked after again within seconds',
+    async (name) => {
+      system = await startSystem({ simulator: { defaults: { duration_ms: 50 } } })
+      const engine = system.engine({ db: answerLost(system.db, name) })
+      await engine.start()
+      const task = await admitted(system, engine)
+      // A poll’s claim is good for a minute, that of a download for five.
+      const since = performance.now()
+      await ended(system, task)
+      expect(performance.now() - since).toBeLessThan(30_000)
+      expect((await attemptsOf(system, task)).map((attempt) => attempt.state)).toEqual(['succeeded'])
+      expect(system.faults.length).toBeGreaterThan(0)
     },
   )
 

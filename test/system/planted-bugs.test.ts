@@ -1,9 +1,14 @@
 /** The auditor, proved: each of its rules finds the one violation that is planted for it, and a sound run has none. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Asked } from '../../bench/safety/customers.ts'
+import { replay } from '../../src/runtime/replay.ts'
 import type { Sql } from '../../src/store/database.ts'
+import { Releases } from '../../src/store/releases.ts'
 import { admitted, attemptsOf, ended, fault } from '../runtime/facts.ts'
 import { audit, auditTheEnd } from './audit.ts'
+import { accountFor, sightings, type Told } from './audit-requests.ts'
+import { secretsIn, secretsInTables } from './audit-secrets.ts'
 import { imageRequest, type System, startSystem } from './kit.ts'
 
 let system: System
@@ -37,11 +42,15 @@ afterAll(() => system?.stop())
 class RollBack extends Error {}
 
 /** What the auditor finds with this planted; nothing of it stays. */
-async function planted(plant: string, at: typeof audit = audit): Promise<string[]> {
+function planted(plant: string, at: typeof audit = audit): Promise<string[]> {
+  return plantedFor(plant, (db) => at({ db, control: system.control }))
+}
+
+async function plantedFor(plant: string, look: (db: Sql) => Promise<string[]>): Promise<string[]> {
   let findings: string[] = []
   const work = async (tx: Sql) => {
     await tx.query(plant)
-    findings = await at({ db: tx, control: system.control })
+    findings = await look(tx)
     throw new RollBack()
   }
   await system.db.transaction(work).catch((error: unknown) => {
@@ -175,5 +184,177 @@ describe('the auditor', () => {
     const findings = await audit(system)
     expect(findings).toContain(`attempt ${attempt} was posted 2 times`)
     expect(findings).toContain(`attempt ${attempt} created 2 jobs`)
+  })
+})
+
+const KEY = 'sk-simulated-secret'
+const SECRETS = { 'the key': KEY }
+
+describe('the search for secrets', () => {
+  it('finds none in the tables of a sound run', async () => {
+    expect(await secretsInTables(system.db, SECRETS)).toEqual([])
+  })
+
+  it.each<[string, string, () => string]>([
+    [
+      'a provider’s message',
+      'attempt',
+      () => `update attempt set error_message = 'the key ${KEY} was refused' where id = '${attempt}'`,
+    ],
+    [
+      'a decision',
+      'round',
+      () => plantedRound({ channel: { ...FREE, key: KEY }, supply: FREE }, randomUUID()),
+    ],
+    ['the detail of an event', 'health_events', () => event('failure_counted', { news: 'failed', key: KEY })],
+    [
+      'an alert',
+      'alert',
+      () =>
+        `insert into alert (fingerprint, code, severity, message) values ('f', 'c', 'info', 'refused: ${KEY}')`,
+    ],
+    [
+      'the content of a task',
+      'task_content',
+      () =>
+        `update task_content set content = content || '{"metadata": {"key": "${KEY}"}}' where task_id = '${task}'`,
+    ],
+    [
+      'options of a channel',
+      'channel',
+      () => `update channel set options = options || '{"key": "${KEY}"}' where id = '${channel}'`,
+    ],
+    [
+      'bytes',
+      'task',
+      () => `update task set fingerprint = convert_to('${KEY}', 'UTF8') where id = '${task}'`,
+    ],
+    [
+      'a header as it is sent for a password',
+      'attempt',
+      () =>
+        `update attempt set error_message = 'Basic ${Buffer.from(KEY).toString('base64')}' where id = '${attempt}'`,
+    ],
+  ])('finds one that is planted in %s', async (_, table, plant) => {
+    const findings = await plantedFor(plant(), (db) => secretsInTables(db, SECRETS))
+    expect(findings.join('\n')).toContain(`table ${table} shows the key in`)
+  })
+
+  it('finds one in what a program wrote, and does not repeat it', () => {
+    expect(secretsIn('a log', `{"msg":"Bearer ${KEY}"}`, SECRETS)).toEqual(['a log shows the key'])
+    expect(secretsIn('a log', 'Bearer ***', SECRETS)).toEqual([])
+  })
+})
+
+describe('the comparison with decisions made again', () => {
+  const differences = (db: Sql) =>
+    replay(db, new Releases(), '1970-01-01').then((report) => report.differences.map((one) => one.why))
+  const anotherRound = (changed: Record<string, string>) => {
+    const columns = ['decider', 'result', 'reason', 'dynamic', 'verdict', 'figures']
+    return `insert into round (task_id, number, admitted, release_id, outcome, ${columns.join(', ')})
+      select task_id, 2000, admitted, release_id, 'asked', ${columns.map((name) => changed[name] ?? name).join(', ')}
+      from round where task_id = '${task}' and result = 'selected' limit 1`
+  }
+
+  it('finds none in a sound run, nor in a round that is the same once more', async () => {
+    expect(await differences(system.db)).toEqual([])
+    expect(await plantedFor(anotherRound({}), differences)).toEqual([])
+  })
+
+  it.each<[string, Record<string, string>, string]>([
+    ['verdict', { verdict: `jsonb_set(verdict, '{quote}', '"0.000001"')` }, 'another verdict'],
+    ['result', { result: `'wait'`, reason: `'capacity'` }, 'another verdict'],
+    ['figures', { figures: `figures || '{"planted": 1}'` }, 'another verdict'],
+    ['input', { dynamic: `dynamic - 'channels'` }, ''],
+    ['decider', { decider: 'decider + 1' }, 'judged by another version of the decider'],
+  ])('finds another %s', async (_, columns, why) => {
+    const found = await plantedFor(anotherRound(columns), differences)
+    expect(found).toHaveLength(1)
+    expect(found[0]).toContain(why)
+  })
+})
+
+describe('the account of requests', () => {
+  const ID = '01a2320c-3d70-76e3-8bdd-002966d0659d'
+  const video: Told = { id: ID, kind: 'video', state: 'succeeded', code: null, prompt: 'one' }
+  const image: Told = { ...video, kind: 'image' }
+  const asked = (answered: Asked['answered'], more: Partial<Asked> = {}): Asked => ({
+    prompt: 'one',
+    kind: 'video',
+    answered,
+    taskIds: answered.kind === 'acknowledged' && answered.taskId !== null ? [answered.taskId] : [],
+    ...more,
+  })
+  const refused = (code: string, more: Partial<Asked> = {}) =>
+    asked({ kind: 'refused', status: 400, code }, more)
+  const acknowledged = asked({ kind: 'acknowledged', taskId: ID })
+
+  it.each<[string, Asked, Told[]]>([
+    ['an acknowledged task', acknowledged, [video]],
+    ['one that was refused before it was stored', refused('service_unavailable'), []],
+    [
+      'one that the door refused, and kept',
+      refused('capacity'),
+      [{ ...image, state: 'rejected', code: 'capacity' }],
+    ],
+    [
+      'an image that failed',
+      refused('content_refused'),
+      [{ ...image, state: 'failed', code: 'content_refused' }],
+    ],
+    ['one in doubt, stored', asked({ kind: 'in_doubt', status: 503, code: 'service_unavailable' }), [image]],
+    ['one in doubt, not stored', asked({ kind: 'no_answer' }), []],
+  ])('takes %s as accounted for', (_, request, told) => {
+    expect(accountFor([request], told).findings).toEqual([])
+  })
+
+  it.each<[string, string, Asked, Told[]]>([
+    ['a lost video', 'is not there', acknowledged, []],
+    ['a lost image', 'is not there', { ...acknowledged, kind: 'image' }, []],
+    ['a video that is another’s', 'is not there', acknowledged, [{ ...video, id: randomUUID() }]],
+    [
+      'a video that was only kept as refused',
+      'is not there',
+      acknowledged,
+      [{ ...video, state: 'rejected', code: 'capacity' }],
+    ],
+    ['a success without an ID', 'without an ID', asked({ kind: 'acknowledged', taskId: null }), [video]],
+    [
+      'an image that is told to be there and failed',
+      'did not succeed',
+      { ...acknowledged, kind: 'image' },
+      [{ ...image, state: 'failed', code: 'x' }],
+    ],
+    ['an end that no task has', 'such a task is not there', refused('content_refused'), []],
+    ['a task that was told not to be', 'was told capacity', refused('capacity'), [video]],
+    ['two tasks of one request', 'made 2 tasks', acknowledged, [video, { ...video, id: randomUUID() }]],
+    [
+      'two IDs for one request',
+      'was told 2 tasks',
+      { ...acknowledged, taskIds: [ID, randomUUID()] },
+      [video],
+    ],
+    [
+      'a task that nobody asked for',
+      'nobody asked for',
+      acknowledged,
+      [video, { ...video, id: randomUUID(), prompt: 'two' }],
+    ],
+  ])('finds %s', (_, finding, request, told) => {
+    expect(accountFor([request], told).findings.join('\n')).toContain(finding)
+  })
+
+  it('counts how requests ended', () => {
+    const ends = accountFor([acknowledged, refused('capacity', { prompt: 'two' })], [video]).ends
+    expect(ends).toEqual({ 'video: 400 capacity, no task': 1, 'video: acknowledged': 1 })
+  })
+
+  it('finds a video that its customer is shown otherwise than its row says', () => {
+    const seen = (status: string, code: string | null = null) =>
+      sightings([{ taskId: ID, status, code }], [video])
+    expect(seen('completed')).toEqual([])
+    expect(seen('in_progress').join()).toContain('is shown as in_progress')
+    expect(seen('completed', 'capacity').join()).toContain('is shown as completed capacity')
+    expect(sightings([{ taskId: ID, status: '404', code: 'not_found' }], []).join()).toContain('not there')
   })
 })

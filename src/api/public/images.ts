@@ -12,6 +12,7 @@ import {
 } from '../../store/api-reads.ts'
 import { readBody } from '../body/read-body.ts'
 import { type Spool, withSpool } from '../body/spool.ts'
+import { markRunning } from '../errors.ts'
 import { explainCode, Problem, publicCode } from '../problem.ts'
 import { sendAsset } from './content.ts'
 import { deliveryOf, deliveryShape, unixSeconds } from './delivery.ts'
@@ -72,13 +73,15 @@ async function generate(request: FastifyRequest, spool: Spool, deps: PublicDeps)
   const release = await deps.models.find(fields.model)
   if (release === undefined) throw unknownModel(fields.model)
   const { caller, id: requestId } = request
+  const kept = await keepInputs(inputs, keeping(deps))
+  markRunning(request)
   const answer = await deps.dispatching.runImage({
     caller,
     modelId: fields.model,
     facts: imageFacts(fields, release, countsOf(inputs)),
     content: {
       prompt: fields.prompt,
-      inputs: await keepInputs(inputs, keeping(deps)),
+      inputs: kept,
       metadata,
       echo: { response_format: fields.response_format ?? 'b64_json' },
     },

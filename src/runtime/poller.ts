@@ -10,7 +10,14 @@ import { pollDelayMs } from '../core/retry.ts'
 import type { Account, FinishedVideo, PollReply, ProviderAdapter } from '../providers/adapter.ts'
 import { raiseAlerts } from '../store/alerts.ts'
 import type { AssetStore } from '../store/assets.ts'
-import { claimPolls, type DuePoll, extendPoll, markPolled, releasePolls } from '../store/attempts.ts'
+import {
+  claimPolls,
+  type DuePoll,
+  extendPoll,
+  markPolled,
+  releaseLostPolls,
+  releasePolls,
+} from '../store/attempts.ts'
 import type { Database } from '../store/database.ts'
 import { noteReached } from '../store/escalation.ts'
 import { withPartition } from '../store/partitions.ts'
@@ -53,6 +60,8 @@ const LONGEST_WAIT_MS = 15_000
 /** A job whose customer has been told it is over is only watched for its end. */
 const WATCH_SECONDS = 60
 const NOT_FOUND_IN_A_ROW = 3
+/** When a poll that met a fault of our own is due again: soon, and not in a circle without a pause. */
+const LOST_SECONDS = 5
 /** How often it is written down, at most, that a channel answers (HLT-16). */
 const REACHED_EVERY_MS = 1000
 
@@ -60,6 +69,10 @@ export class Poller {
   readonly #ports: PollerPorts
   readonly #channels = new Map<string, Channel>()
   readonly #open = new Set<Promise<void>>()
+  /** Attempts whose claim is worked on here, or waits here for its turn. */
+  readonly #inHand = new Set<string>()
+  /** Whether claims of ours may have nobody who works on them: the database went away while one was taken, or worked on. */
+  #lost = false
   readonly #reachedAt = new Map<string, number>()
   #stopping = false
 
@@ -72,15 +85,23 @@ export class Poller {
     const limit = Math.min(CLAIMED_AT_ONCE, HELD - this.#open.size - this.#waiting())
     if (limit <= 0) return false
     const { db, owner } = this.#ports
+    if (this.#lost) await this.#letGo()
     const full = [...this.#channels].filter(([, channel]) => channel.held() >= HELD_PER_CHANNEL)
-    const due = await claimPolls(db, {
-      limit,
-      owner,
-      leaseSeconds: CLAIM_SECONDS,
-      passingOver: full.map(([id]) => id),
+    const passingOver = full.map(([id]) => id)
+    const want = { limit, owner, leaseSeconds: CLAIM_SECONDS, passingOver }
+    const due = await claimPolls(db, want).catch((error: unknown) => {
+      this.#lost = true
+      throw error
     })
     for (const poll of due) this.#enqueue(poll)
     return due.length === limit
+  }
+
+  /** A claim of ours is in our hands, or is let go: its owner is alive, so that nobody else would take it until it ends. */
+  async #letGo(): Promise<void> {
+    const of = { owner: this.#ports.owner, inHand: [...this.#inHand], seconds: LOST_SECONDS }
+    await releaseLostPolls(this.#ports.db, of)
+    this.#lost = false
   }
 
   /** Finish what is being called or written down, and hand the rest on. */
@@ -100,6 +121,7 @@ export class Poller {
     const channel = this.#channels.get(poll.channel_id) ?? new Channel()
     this.#channels.set(poll.channel_id, channel)
     channel.queue.push({ poll, since: performance.now() })
+    this.#inHand.add(poll.id)
     this.#next(poll.channel_id, channel)
   }
 
@@ -120,8 +142,14 @@ export class Poller {
       then()
     })
     const tracked: Promise<void> = work
-      .catch((error) => this.#ports.journal.fault('poller', error, { attempt: poll.id }))
-      .finally(() => this.#open.delete(tracked))
+      .catch((error) => {
+        this.#lost = true
+        this.#ports.journal.fault('poller', error, { attempt: poll.id })
+      })
+      .finally(() => {
+        this.#open.delete(tracked)
+        this.#inHand.delete(poll.id)
+      })
     this.#open.add(tracked)
   }
 

@@ -439,8 +439,9 @@ export async function releasePolls(sql: Sql, owner: string): Promise<void> {
 
 const RELEASED_LOST_POLLS = {
   name: 'release-lost-polls',
-  text: `update attempt set next_poll_at = clock_timestamp() + make_interval(secs => $3), poll_owner = null
-    where poll_owner = $1 and state = 'accepted' and id <> all($2::uuid[])`,
+  text: `update attempt set next_poll_at = clock_timestamp() + make_interval(secs => $3), poll_owner = null where id in (
+      select id from attempt where poll_owner = $1 and state = 'accepted' and id <> all($2::uuid[])
+      order by id for no key update skip locked)`,
 }
 
 /** A process that lives hands on what it claimed and does not work on; `inHand` are the attempts that it does work on. */

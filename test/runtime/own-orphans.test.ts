@@ -138,7 +138,7 @@ describe('a database that goes away', () => {
     },
   )
 
-  it.each(['claim-polls', 'extend-poll', 'attempt-by-id'])(
+  it.each(['claim-polls'])(
     'RTY-7: as a job is looked after (%s) leaves it in nobody’s hands, and the job is looked after again within seconds',
     async (name) => {
       system = await startSystem({ simulator: { defaults: { duration_ms: 50 } } })

@@ -55,13 +55,18 @@ const LOOKS: Readonly<Record<Moment, string>> = {
       and a.ended_at is null and (a.state = 'accepted' or (a.state = 'submitting' and a.kind = 'image'))`,
 }
 
+/** All that stand at that moment now, whatever they are called. */
+export function thoseAt(moment: Moment, rows: KillerPorts['rows']): Promise<Caught[]> {
+  return rows<Caught & Record<string, unknown>>(LOOKS[moment])
+}
+
 /** Kills one of the gateways at that moment. null: within that time none could be caught there, and none was killed. */
 export async function killAt(
   moment: Moment,
   gateways: readonly Gateway[],
   ports: KillerPorts,
 ): Promise<{ victim: Gateway; caught: Caught; tries: number } | null> {
-  const look = () => ports.rows<Caught & Record<string, unknown>>(LOOKS[moment])
+  const look = () => thoseAt(moment, ports.rows)
   const end = performance.now() + (ports.patienceMs ?? PATIENCE_MS)
   for (let tries = 1; performance.now() < end; ) {
     const busy = new Set((await look()).map((row) => row.gateway))

@@ -69,11 +69,11 @@ export async function killAt(
   const look = () => thoseAt(moment, ports.rows)
   const end = performance.now() + (ports.patienceMs ?? PATIENCE_MS)
   for (let tries = 1; performance.now() < end; ) {
-    const busy = new Set((await look()).map((row) => row.gateway))
-    const victim = ports.random.shuffled(gateways).find((one) => busy.has(nameOf(one, moment)))
+    const victim = gatewayOf(ports.random.shuffled(await look()), { moment, gateways })
     if (victim) {
+      const name = nameOf(victim, moment)
       const caught = await stopAndLook(victim, async () =>
-        (await look()).find((row) => row.gateway === nameOf(victim, moment)),
+        ports.random.shuffled(await look()).find((row) => row.gateway === name),
       )
       if (caught) return { victim, caught, tries }
       tries += 1
@@ -81,6 +81,14 @@ export async function killAt(
     await sleep(ports.random.below(LONGEST_PAUSE_MS))
   }
   return null
+}
+
+function gatewayOf(
+  caught: readonly Caught[],
+  { moment, gateways }: { moment: Moment; gateways: readonly Gateway[] },
+): Gateway | undefined {
+  const names = new Map(gateways.map((gateway) => [nameOf(gateway, moment), gateway]))
+  return caught.map((one) => names.get(one.gateway)).find((gateway) => gateway !== undefined)
 }
 
 /** Rows of `process` know the PID, connections the name that they were given. */

@@ -5,10 +5,12 @@
 import { cpus, loadavg, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
 import { startCluster } from './speed/cluster.ts'
+import { decisions } from './speed/decisions.ts'
 import { type Bench, type Figure, holds, type Line } from './speed/figure.ts'
 import { lifecycles, storage } from './speed/lifecycles.ts'
 import { installPeers } from './speed/peers.ts'
 import { profileLifecycles } from './speed/profile.ts'
+import { queueOnly } from './speed/queue-only.ts'
 import { tableOf } from './speed/table.ts'
 
 const FIGURES: readonly Figure[] = [
@@ -18,6 +20,8 @@ const FIGURES: readonly Figure[] = [
     needsPeers: true,
     run: lifecycles,
   },
+  { name: 'queue', about: 'claim and completion alone', needsPeers: true, run: queueOnly },
+  { name: 'decisions', about: 'decisions without a database', run: decisions },
   { name: 'storage', about: 'bytes that a finished task leaves', run: storage },
 ]
 

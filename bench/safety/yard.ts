@@ -190,6 +190,8 @@ class Yard {
       url: server.url,
       poolSize: 6,
       applicationName: 'bench',
+      // The auditors read everything there is, on a machine that may be busy.
+      statementTimeout: 600_000,
       onIdleError: () => undefined,
     })
     this.#closing.push(async () => this.#db?.close())

@@ -11,6 +11,7 @@ import { lifecycles, storage } from './speed/lifecycles.ts'
 import { installPeers } from './speed/peers.ts'
 import { profileLifecycles } from './speed/profile.ts'
 import { queueOnly } from './speed/queue-only.ts'
+import { statements } from './speed/statements.ts'
 import { tableOf } from './speed/table.ts'
 
 const FIGURES: readonly Figure[] = [
@@ -20,6 +21,7 @@ const FIGURES: readonly Figure[] = [
     needsPeers: true,
     run: lifecycles,
   },
+  { name: 'statements', about: 'full lifecycles beside pgbench with their statements', run: statements },
   { name: 'queue', about: 'claim and completion alone', needsPeers: true, run: queueOnly },
   { name: 'decisions', about: 'decisions without a database', run: decisions },
   { name: 'storage', about: 'bytes that a finished task leaves', run: storage },

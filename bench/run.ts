@@ -5,9 +5,13 @@
 import { cpus, loadavg, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
 import { startCluster } from './speed/cluster.ts'
+import { decisions } from './speed/decisions.ts'
 import { type Bench, type Figure, holds, type Line } from './speed/figure.ts'
 import { lifecycles, storage } from './speed/lifecycles.ts'
 import { installPeers } from './speed/peers.ts'
+import { profileLifecycles } from './speed/profile.ts'
+import { queueOnly } from './speed/queue-only.ts'
+import { statements } from './speed/statements.ts'
 import { tableOf } from './speed/table.ts'
 
 const FIGURES: readonly Figure[] = [
@@ -17,6 +21,9 @@ const FIGURES: readonly Figure[] = [
     needsPeers: true,
     run: lifecycles,
   },
+  { name: 'statements', about: 'full lifecycles beside pgbench with their statements', run: statements },
+  { name: 'queue', about: 'claim and completion alone', needsPeers: true, run: queueOnly },
+  { name: 'decisions', about: 'decisions without a database', run: decisions },
   { name: 'storage', about: 'bytes that a finished task leaves', run: storage },
 ]
 
@@ -26,6 +33,7 @@ const HELP = `npm run bench -- [options]
   --rounds N        rounds of each figure (5)
   --short           small sizes, one round: shows that the bench works, judges nothing
   --no-peers        ours alone, without installing what we are compared with
+  --profile DIR     instead of figures: profiles of the lifecycle, into that folder
   --soak MINUTES    length of the soak; without it there is none
 
 Figures:
@@ -38,6 +46,7 @@ const { values } = parseArgs({
     rounds: { type: 'string' },
     short: { type: 'boolean' },
     'no-peers': { type: 'boolean' },
+    profile: { type: 'string' },
     soak: { type: 'string' },
     help: { type: 'boolean', short: 'h' },
   },
@@ -63,6 +72,10 @@ async function main(): Promise<number> {
   const lines: Line[] = []
   let failed = false
   try {
+    if (values.profile !== undefined) {
+      process.stdout.write(`${await profileLifecycles(bench, values.profile)}\n`)
+      return 0
+    }
     for (const figure of chosen) {
       say(`${figure.name}: ${figure.about} …`)
       try {

@@ -23,8 +23,8 @@ const ON_CREATE: Weighted = [
   // Under a status that proves nothing; what claims a refusal and accepts all the same can be helped by nobody.
   [6, { kind: 'accept_then_error', name: 'internal' }],
   // Past the timeout of a submission, and within it.
-  [6, { kind: 'slow_answer', ms: 4500 }],
-  [4, { kind: 'delay', ms: 4500 }],
+  [6, { kind: 'slow_answer', ms: 9500 }],
+  [4, { kind: 'delay', ms: 9500 }],
   [6, { kind: 'delay', ms: 700 }],
   [6, { kind: 'duplicate_accept' }],
   [8, { kind: 'error', name: 'rate_limited', retry_after_s: 1 }],

@@ -55,20 +55,25 @@ const LOOKS: Readonly<Record<Moment, string>> = {
       and a.ended_at is null and (a.state = 'accepted' or (a.state = 'submitting' and a.kind = 'image'))`,
 }
 
+/** All that stand at that moment now, whatever they are called. */
+export function thoseAt(moment: Moment, rows: KillerPorts['rows']): Promise<Caught[]> {
+  return rows<Caught & Record<string, unknown>>(LOOKS[moment])
+}
+
 /** Kills one of the gateways at that moment. null: within that time none could be caught there, and none was killed. */
 export async function killAt(
   moment: Moment,
   gateways: readonly Gateway[],
   ports: KillerPorts,
 ): Promise<{ victim: Gateway; caught: Caught; tries: number } | null> {
-  const look = () => ports.rows<Caught & Record<string, unknown>>(LOOKS[moment])
+  const look = () => thoseAt(moment, ports.rows)
   const end = performance.now() + (ports.patienceMs ?? PATIENCE_MS)
   for (let tries = 1; performance.now() < end; ) {
-    const busy = new Set((await look()).map((row) => row.gateway))
-    const victim = ports.random.shuffled(gateways).find((one) => busy.has(nameOf(one, moment)))
+    const victim = gatewayOf(ports.random.shuffled(await look()), { moment, gateways })
     if (victim) {
+      const name = nameOf(victim, moment)
       const caught = await stopAndLook(victim, async () =>
-        (await look()).find((row) => row.gateway === nameOf(victim, moment)),
+        ports.random.shuffled(await look()).find((row) => row.gateway === name),
       )
       if (caught) return { victim, caught, tries }
       tries += 1
@@ -76,6 +81,14 @@ export async function killAt(
     await sleep(ports.random.below(LONGEST_PAUSE_MS))
   }
   return null
+}
+
+function gatewayOf(
+  caught: readonly Caught[],
+  { moment, gateways }: { moment: Moment; gateways: readonly Gateway[] },
+): Gateway | undefined {
+  const names = new Map(gateways.map((gateway) => [nameOf(gateway, moment), gateway]))
+  return caught.map((one) => names.get(one.gateway)).find((gateway) => gateway !== undefined)
 }
 
 /** Rows of `process` know the PID, connections the name that they were given. */

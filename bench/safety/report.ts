@@ -58,6 +58,8 @@ export interface MixReport {
   readonly attempts: number
   readonly uncertain: number
   readonly resolvedBy: Readonly<Record<string, number>>
+  /** How often the sound account was isolated: what is promised rests on a supply that is healthy at any time. */
+  readonly soundIsolated: number
   readonly killed: Readonly<Killed>
   readonly faultsPlayed: Readonly<Record<string, number>>
   readonly seconds: number
@@ -162,7 +164,12 @@ async function attemptFigures(db: Database) {
   const resolved = await db.query<{ by: string; n: number }>(
     'select resolved_by as by, count(*)::int as n from attempt where resolved_by is not null group by 1 order by 1',
   )
+  const isolated = await db.query<{ n: number }>(
+    `select count(*)::int as n from health_events
+      where level_id in ('sound', 'sound-video', 'sound-image') and from_state <> 'circuit_open' and to_state = 'circuit_open'`,
+  )
   return {
+    soundIsolated: isolated.rows[0]?.n ?? 0,
     attempts: rows[0]?.attempts ?? 0,
     uncertain: rows[0]?.uncertain ?? 0,
     resolvedBy: Object.fromEntries(resolved.rows.map(({ by, n }) => [by, n])),

@@ -63,6 +63,7 @@ function table(of: MixReport): string {
     ['gateways killed at a settlement, confirmed', of.killed.settlement],
     ['PostgreSQL killed', of.killed.database],
     ['gateways paused past their claims', of.killed.pauses],
+    ['times that the sound account was isolated', of.soundIsolated],
     ['videos looked at by their customers', of.videosLookedAt],
     ['succeeded, of those whose content was not refused', `${(100 * of.succeededShare).toFixed(1)} %`],
     ['seconds', Math.round(of.seconds)],

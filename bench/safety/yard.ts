@@ -56,7 +56,7 @@ const MOST_LOOKED_AT = 2000
 
 /** An hour as a minute, a minute as a second. */
 const SCALED = {
-  SUBMIT_TIMEOUT_SECONDS: '3',
+  SUBMIT_TIMEOUT_SECONDS: '8',
   UNCERTAIN_VIDEO_SECONDS: '25',
   UNCERTAIN_IMAGE_SECONDS: '8',
   LOOKUP_SECONDS: '1',
@@ -190,6 +190,8 @@ class Yard {
       url: server.url,
       poolSize: 6,
       applicationName: 'bench',
+      // The auditors read everything there is, on a machine that may be busy.
+      statementTimeout: 600_000,
       onIdleError: () => undefined,
     })
     this.#closing.push(async () => this.#db?.close())

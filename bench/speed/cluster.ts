@@ -21,6 +21,8 @@ export interface Cluster {
   readonly dir: string
   /** A new database from a template; `fill` makes the template the first time that its name is asked for. */
   copyOf(template: string, fill: (url: string) => Promise<void>): Promise<BenchDatabase>
+  /** One statement, by a connection of its own. */
+  run(url: string, sql: string): Promise<void>
   /** Parameters that the product does not set, for a profile only; restarts the server. */
   withStatements(): Promise<void>
   stop(): Promise<void>
@@ -68,6 +70,15 @@ class OwnCluster implements Cluster {
     await this.#admin.query(`create database ${name} template ${template} strategy file_copy`)
     await this.#admin.query('checkpoint')
     return this.#open(name)
+  }
+
+  async run(url: string, sql: string): Promise<void> {
+    const pool = this.#pool(url)
+    try {
+      await pool.query(sql)
+    } finally {
+      await pool.end()
+    }
   }
 
   async withStatements(): Promise<void> {

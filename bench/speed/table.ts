@@ -19,7 +19,7 @@ function rowOf(line: Line, judged: boolean): string[] {
     line.ratio ? spread(line.ratio) : '',
     demand(line),
     verdict === undefined || !judged ? '' : verdict ? 'holds' : '**does not hold**',
-    line.note ?? '',
+    (line.note ?? '').replaceAll('\n', ' ').replaceAll('|', '\\|'),
   ]
 }
 

@@ -28,7 +28,7 @@ export const WIDE: YardSize = { channels: 4, suppliesPerChannel: 2, concurrency:
 /** Lanes differ by length of the film. */
 const SECONDS = [4, 5, 6, 7] as const
 
-/** One supply takes what another does, at a price of its own, so that decisions have something to rank. */
+/** Supplies alike in all, so that the load is spread over them by the order of the ranking. */
 export function yardCatalog(size: YardSize, models: readonly string[] = [MODEL]): string {
   const channels = Array.from({ length: size.channels }, (_, n) => `channel-${n}`)
   const supplies = channels.flatMap((channel, n) =>
@@ -45,8 +45,8 @@ ${channels.map((id) => `  ${id}: { provider: ark, base_url: "http://127.0.0.1:9"
 supplies:
 ${supplies
   .map(
-    ({ id, channel }, n) =>
-      `  ${id}: { channel: ${channel}, upstream_model: null-${id}, media: video, real_person: allowed, concurrency: ${size.concurrency}, expected_seconds: 1, capability: { billing_mode: per_second, modes: *video }, prices: { rows: [{ price: ${(1 + n / 100).toFixed(2)} }] } }`,
+    ({ id, channel }) =>
+      `  ${id}: { channel: ${channel}, upstream_model: null-${id}, media: video, real_person: allowed, concurrency: ${size.concurrency}, expected_seconds: 1, capability: { billing_mode: per_second, modes: *video }, prices: { rows: [{ price: 1 }] } }`,
   )
   .join('\n')}
 policies:

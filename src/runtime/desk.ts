@@ -59,10 +59,19 @@ export class Desk {
     if ('kind' in lost) return lost
     const { resolver } = this.#ports
     const { finding, jobs } = await resolver.look(lost)
-    await resolver.act(lost, finding)
+    const settled = await resolver.act(lost, finding)
+    if (settled?.kind === 'stale') return this.#outdated(lost, jobs)
     return finding.kind === 'open'
       ? { kind: 'open', why: finding.why, jobs }
       : { kind: 'resolved', outcome: finding.kind, by: finding.by }
+  }
+
+  /** What was found could not be taken: the attempt, or the job, is somebody else's by now, or a callback has come. */
+  async #outdated(lost: LostRow, jobs: readonly FoundJob[]): Promise<DeskAnswer> {
+    const now = await readLost(this.#ports.db, lost.id)
+    return now?.state === 'submission_uncertain'
+      ? { kind: 'open', why: 'what was found could not be taken; look again', jobs }
+      : { kind: 'not_uncertain', state: now?.state ?? 'gone' }
   }
 
   async decide(attemptId: string, decision: Decision, by: { name: string; note: string | null }) {
@@ -105,8 +114,16 @@ export class Desk {
         why: `${lost.channel_id} gave no answer (${reply.fault.code}); try again, or add unconfirmed`,
         contradicts: false,
       }
-    if (reply.jobs.some((job) => job.providerTaskId === providerTaskId)) return null
-    return { why: `${lost.channel_id} has no job ${providerTaskId}`, contradicts: true }
+    const job = reply.jobs.find((one) => one.providerTaskId === providerTaskId)
+    if (!job) return { why: `${lost.channel_id} has no job ${providerTaskId}`, contradicts: true }
+    // The ID alone would let a slip of the hand deliver a stranger's film.
+    if (job.clientId !== null && job.clientId !== lost.id)
+      return { why: `job ${providerTaskId} was made under another ID than this attempt’s`, contradicts: true }
+    if (await this.#ports.resolver.mayBe(lost, job)) return null
+    return {
+      why: `job ${providerTaskId} is not what this attempt ordered; look at it, and add unconfirmed`,
+      contradicts: false,
+    }
   }
 
   /** Refused where the account shows a job that is, or may be, this attempt's: a second submission would be paid twice. */
@@ -119,6 +136,11 @@ export class Desk {
     if (finding.kind === 'accepted')
       return refused(
         `the account has job ${finding.providerTaskId} of this attempt; resolve it as accepted`,
+        jobs,
+      )
+    if (lost.called_back_at !== null && !unconfirmed)
+      return refused(
+        'the provider has called back about this attempt; look for its job, or add unconfirmed',
         jobs,
       )
     if (jobs.length > 0 && !unconfirmed) {

@@ -92,6 +92,8 @@ export class Engine implements Dispatching {
   readonly #images = new Set<Promise<unknown>>()
   readonly #inHand = new Set<string>()
   #claimGoodUntil = 0
+  /** Since when its claims have not lapsed. */
+  #claimedSince = 0
   #stopping = false
   #insistUntil = Number.POSITIVE_INFINITY
 
@@ -126,7 +128,7 @@ export class Engine implements Dispatching {
     this.#submitter = new Submitter(
       {
         ...common,
-        mayStillSend: () => this.#mayStillSend(),
+        mayStillSend: (claimedAt) => this.#mayStillSend(claimedAt),
         inHand: this.#inHand,
         callbackUrl: options.callbackUrl ?? (() => null),
         timeoutMs: this.#timing.submitTimeoutMs,
@@ -214,7 +216,7 @@ export class Engine implements Dispatching {
         settle: this.settle,
         inHand: this.#inHand,
         journal,
-        mayStillSend: () => this.#mayStillSend(),
+        mayStillSend: (claimedAt) => this.#mayStillSend(claimedAt),
         resultLifeMs,
         clock: () => performance.now(),
         pause: (ms) => sleep(ms),
@@ -323,13 +325,16 @@ export class Engine implements Dispatching {
     const sentAt = performance.now()
     const alive = await heartbeat(this.#options.db, this.id, this.#claimSeconds)
     if (alive !== 'alive') this.#options.journal.note('engine.claim_lapsed', { process: this.id, alive })
+    // Others may have taken over what was claimed before: of that, nothing more may be sent.
+    if (alive !== 'alive' || sentAt >= this.#claimGoodUntil) this.#claimedSince = performance.now()
     if (alive === 'unknown' && !this.#stopping) await this.#register()
     this.#claimGoodUntil = sentAt + this.#claimSeconds * 1000
     await this.#wake.beat()
     return false
   }
 
-  #mayStillSend(): boolean {
-    return performance.now() < this.#claimGoodUntil - CLAIM_MARGIN_MS
+  /** `claimedAt`: when what is to be sent was claimed; a claim that lapsed in between is no claim any more. */
+  #mayStillSend(claimedAt = Infinity): boolean {
+    return claimedAt > this.#claimedSince && performance.now() < this.#claimGoodUntil - CLAIM_MARGIN_MS
   }
 }

@@ -38,7 +38,7 @@ export interface ImagePorts {
   /** Attempts that this process is working on (own-orphans.ts). */
   readonly inHand: Set<string>
   readonly journal: Journal
-  readonly mayStillSend: () => boolean
+  readonly mayStillSend: (claimedAt: number) => boolean
   readonly resultLifeMs: number
   /** Monotonic, in ms. */
   readonly clock: () => number
@@ -121,6 +121,8 @@ async function repeated(
 class ImageWalk {
   readonly #ports: ImagePorts
   readonly #walk: Walk
+  /** When the latest reservation was asked for: its attempt says `submitting` from then on. */
+  #claimedAt = 0
 
   constructor(ports: ImagePorts, walk: Walk) {
     this.#ports = ports
@@ -237,6 +239,7 @@ class ImageWalk {
     const proposal = { kind: 'reserve', origin, round: decided.round, reservation } as const
     // In hand from before it is there: reading back what became of a commit may take longer than two claims.
     inHand.add(attemptId)
+    this.#claimedAt = performance.now()
     let results: Reserved[] = []
     try {
       results = await granter.grant([{ modelId, alerts: decided.decision.verdict.alerts, proposal }])
@@ -285,13 +288,14 @@ class ImageWalk {
     })
     if ('failed' in opened) return unopened(opened.failed)
     const startedAt = this.#ports.clock()
+    const claimedAt = this.#claimedAt
     const reply = await adapter.generateImage(opened.account, {
       attemptId: row.attempt_id,
       upstreamModel: row.upstream_model,
       order: opened.order,
       callbackUrl: null,
       timeoutMs: Math.max(SHORTEST_CALL_MS, this.#leftMs()),
-      mayStillSend: this.#ports.mayStillSend,
+      mayStillSend: () => this.#ports.mayStillSend(claimedAt),
     })
     return this.#outcome(reply, this.#ports.clock() - startedAt)
   }

@@ -88,6 +88,12 @@ export class Resolver {
     return new Search({ ...this.#ports, lookup, account, lost, suspect: this.#suspect(row) }).run()
   }
 
+  /** Whether nothing that is told of this job speaks against its being this attempt's. */
+  async mayBe(lost: LostRow, job: FoundJob): Promise<boolean> {
+    const row = await readSuspect(this.#ports.db, lost.id)
+    return row !== undefined && fits(this.#suspect(row), job)
+  }
+
   /** Let a finding count. What is still open is looked for again, while there is a way. */
   async act(lost: LostRow, finding: Finding): Promise<Settled | null> {
     switch (finding.kind) {
@@ -208,6 +214,8 @@ class Search {
     const { account, lost, suspect } = this.#ports
     const declared = account.options.absence_proves_after_seconds
     if (typeof declared !== 'number' || declared <= 0) return false
+    // Whoever calls the submission's own address has got the submission, whatever a list says.
+    if (lost.called_back_at !== null) return false
     return lost.now / MICROS_PER_MILLI > suspect.until - LATE_MS + declared * 1000
   }
 

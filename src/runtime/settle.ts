@@ -67,6 +67,8 @@ const EXPECTED: Readonly<Record<Outcome['kind'], readonly AttemptState[]>> = {
   unknown: ['submitting'],
   lost: ['submitting'],
   not_started: ['reserved', 'submitting'],
+  // Its owner may have begun it since it was looked at: then something may have been sent.
+  not_begun: ['reserved'],
   unsendable: ['reserved', 'submitting'],
   finished: ['submitting', 'submission_uncertain', 'accepted'],
   // An image's answer is acceptance and failure in one.
@@ -197,6 +199,7 @@ export class Settle {
       case 'lost':
         return this.#uncertain(at, { kind: 'lost' }, null)
       case 'not_started':
+      case 'not_begun':
         return this.#notStarted(at)
       case 'unsendable':
         return this.#unsendable(at, outcome.why)
@@ -223,7 +226,12 @@ export class Settle {
   }
 
   async #refused(at: Locked, outcome: Outcome & { kind: 'refused' }): Promise<Settled> {
-    if (outcome.found) await markResolved(at.tx, at.attempt.id, outcome.found)
+    if (outcome.found) {
+      // A callback that came after the look: the provider has got the submission, whatever its list did not show.
+      if (outcome.found.resolver === 'client_id' && at.attempt.called_back_at !== null)
+        return { kind: 'stale' }
+      await markResolved(at.tx, at.attempt.id, outcome.found)
+    }
     return this.#failed(at, outcome, false)
   }
 

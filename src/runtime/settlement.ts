@@ -51,6 +51,8 @@ export type Outcome =
   | { readonly kind: 'lost' }
   /** Proven that nothing of it was sent, and nobody is to blame. */
   | { readonly kind: 'not_started' }
+  /** It was found in `reserved`, out of its owner's hands; counts only where it still is. */
+  | { readonly kind: 'not_begun' }
   /** What is stored of the request could not be opened. */
   | { readonly kind: 'unsendable'; readonly why: string }
   | ({ readonly kind: 'finished' } & Delivery)

@@ -27,8 +27,11 @@ export interface SubmitterPorts {
   /** Attempts that this process is working on (own-orphans.ts). */
   readonly inHand: Set<string>
   readonly journal: Journal
-  /** False once this process's claims may have run out: then nothing of it may be sent. */
-  readonly mayStillSend: () => boolean
+  /**
+   * False once this process's claims may have run out, or have since `claimedAt` (monotonic, in ms), also where it has
+   * new ones by now: then nothing of it may be sent.
+   */
+  readonly mayStillSend: (claimedAt: number) => boolean
   readonly callbackUrl: (attemptId: string) => string | null
   /** Of a create, connecting included. */
   readonly timeoutMs: number
@@ -103,10 +106,11 @@ export class Submitter {
       batch.map((attempt) => attempt.id),
     )
     const ready = await this.#prepare(rows, batch)
+    const claimedAt = performance.now()
     const begun = await db.transaction((tx) => beginSubmitting(tx, ready.map(identity), owner), {
       retry: true,
     })
-    for (const prepared of ready) if (begun.has(prepared.row.attempt_id)) this.#call(prepared)
+    for (const prepared of ready) if (begun.has(prepared.row.attempt_id)) this.#call(prepared, claimedAt)
     return begun
   }
 
@@ -138,8 +142,8 @@ export class Submitter {
     return { submitVideo: adapter.submitVideo, order, account }
   }
 
-  #call(prepared: Prepared): void {
-    const call = this.#submitOne(prepared)
+  #call(prepared: Prepared, claimedAt: number): void {
+    const call = this.#submitOne(prepared, claimedAt)
       .catch((error) =>
         this.#ports.journal.fault('submitter.call', error, { attempt: prepared.row.attempt_id }),
       )
@@ -150,7 +154,7 @@ export class Submitter {
     this.#calls.add(call)
   }
 
-  async #submitOne(prepared: Prepared): Promise<void> {
+  async #submitOne(prepared: Prepared, claimedAt: number): Promise<void> {
     const { row, fence } = prepared
     const submission: Submission<VideoOrder> = {
       attemptId: row.attempt_id,
@@ -158,7 +162,7 @@ export class Submitter {
       order: prepared.order,
       callbackUrl: this.#ports.callbackUrl(row.attempt_id),
       timeoutMs: this.#ports.timeoutMs,
-      mayStillSend: this.#ports.mayStillSend,
+      mayStillSend: () => this.#ports.mayStillSend(claimedAt),
     }
     const reply = await prepared
       .submitVideo(prepared.account, submission)

@@ -38,6 +38,7 @@ export interface AttemptRow {
   readonly cost_micros: bigint
   readonly category: string | null
   readonly error_code: string | null
+  readonly called_back_at: number | null
 }
 
 export interface DegradedJson {
@@ -469,7 +470,7 @@ export async function freePollsOfTheDead(sql: Sql): Promise<void> {
 const OVERDUE = {
   name: 'overdue-attempts',
   text: `
-    (select a.id, a.fence, case a.state when 'reserved' then 'not_started' else 'lost' end as due
+    (select a.id, a.fence, case a.state when 'reserved' then 'not_begun' else 'lost' end as due
       from attempt a where a.state in ('reserved', 'submitting')
         and not exists (select from process p where p.id = a.owner and p.stopped_at is null and p.alive_until > clock_timestamp())
       order by a.id limit $1)
@@ -487,12 +488,12 @@ const OVERDUE = {
 export interface Overdue {
   readonly id: string
   readonly fence: bigint
-  readonly due: 'not_started' | 'lost' | 'unresolved' | 'timed_out' | 'life_over'
+  readonly due: 'not_begun' | 'lost' | 'unresolved' | 'timed_out' | 'life_over'
 }
 
 const CLAIMED_BY = {
   name: 'attempts-claimed-by',
-  text: `select id, fence, case state when 'reserved' then 'not_started' else 'lost' end as due from attempt
+  text: `select id, fence, case state when 'reserved' then 'not_begun' else 'lost' end as due from attempt
     where owner = $1 and state in ('reserved', 'submitting') and created_at < clock_timestamp() - make_interval(secs => $2)
       and coalesce(submitting_at, created_at) < clock_timestamp() - make_interval(secs => $2)`,
 }

@@ -15,12 +15,13 @@ export interface LostRow {
   readonly base_url: string
   readonly options: Record<string, unknown>
   readonly hinted_task_id: string | null
+  readonly called_back_at: number | null
   readonly lookups: number
   readonly now: number
 }
 
 const LOST_COLUMNS = `a.id, a.fence, a.state, a.error_code, a.channel_id, a.supply_id, a.provider, a.upstream_model, a.credential_id,
-      a.hinted_task_id, a.lookups, clock_timestamp() as now`
+      a.hinted_task_id, a.called_back_at, a.lookups, clock_timestamp() as now`
 
 const CLAIM = {
   name: 'claim-lookups',

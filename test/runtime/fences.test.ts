@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
+import { TIMING_DEFAULTS } from '../../src/runtime/timing.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { IMAGE, imageRequest, rowsOf, type System, startSystem, until, VIDEO } from '../system/kit.ts'
 import { admitted, attemptIn, attemptsOf, fault, ledger, taskOf } from './facts.ts'
@@ -75,6 +76,61 @@ describe('every write matches fence and state', () => {
     ])
   })
 
+  it('UNK-6: what was seen as reserved, and has been begun since, is not given back', async () => {
+    system = await startSystem()
+    const engine = await registered()
+    await fault(system, { on: 'create', fault: { kind: 'delay', ms: 3000 } })
+    const id = await admitted(system, engine)
+    await engine.dispatchOnce()
+    const attempt = await attemptIn(system, id, 'submitting')
+    expect(await engine.settle.apply(attempt.id, attempt.fence, { kind: 'not_begun' })).toEqual({
+      kind: 'stale',
+    })
+    expect(await attemptsOf(system, id)).toMatchObject([{ state: 'submitting', lease_held: true }])
+  })
+
+  it('UNK-6: a claim that lapsed after it said submitting sends nothing, though the process has a new one', async () => {
+    system = await startSystem()
+    const { db } = system
+    let transactions = 0
+    const beaten = async (after: number): Promise<number | null> => {
+      const text = `select max(extract(epoch from alive_until - clock_timestamp()))::float8 as left, max(extract(epoch from alive_until))::float8 as at from process`
+      const [row] = await rowsOf<{ left: number; at: number }>(db, text)
+      return row && row.left > 0 && row.at > after ? row.at : null
+    }
+    const paused = system.engine({
+      roles: ['api'],
+      timing: { ...TIMING_DEFAULTS, claimSeconds: 5 },
+      db: {
+        query: (statement, values) => db.query(statement, values),
+        transaction: async (body, options) => {
+          const number = ++transactions
+          const value = await db.transaction(body, options)
+          if (number !== 2) return value
+          // It sleeps past its claim here, and has beaten again before it goes on.
+          await db.query(`update process set alive_until = clock_timestamp() - interval '1 second'`)
+          let at = 0
+          // The second one is sent once the answer of the first has been heard.
+          for (const which of ['first', 'second'])
+            await until(`the ${which} heartbeat`, async () => {
+              const seen = await beaten(at)
+              at = seen ?? at
+              return seen !== null
+            })
+          return value
+        },
+        close: async () => {},
+      },
+    })
+    await paused.start()
+    const id = await admitted(system, paused)
+    transactions = 0
+    await paused.dispatchOnce()
+    await attemptIn(system, id, 'abandoned')
+    expect((await ledger(system)).posts).toBe(0)
+    await paused.stop()
+  })
+
   it('UNK-6: a process that was taken for dead before it said submitting sends nothing', async () => {
     system = await startSystem()
     const { db } = system
@@ -90,7 +146,7 @@ describe('every write matches fence and state', () => {
           if (transactions === 2) {
             const [attempt] = await attemptsOf(system)
             if (attempt?.state === 'reserved')
-              await healthy.settle.apply(attempt.id, attempt.fence, { kind: 'not_started' })
+              await healthy.settle.apply(attempt.id, attempt.fence, { kind: 'not_begun' })
           }
           return db.transaction(body, options)
         },

@@ -4,8 +4,8 @@ import { runMix } from '../../bench/safety/yard.ts'
 describe('a yard under fault', () => {
   // Seed 2 once left an image whose owner lived and had lost it, when PostgreSQL was killed between its grant and its call.
   it.each([2])(
-    'UNK-1 to UNK-10, RTY-7, ORD-13, HLT-18, WAKE-2: gateways and PostgreSQL killed in the middle of it: nothing doubled, lost or leaked, and 80 %% succeed (seed %d)',
-    { timeout: 280_000 },
+    'UNK-1 to UNK-10, RTY-7, ORD-13, HLT-18, WAKE-2: gateways and PostgreSQL killed in the middle of it: nothing doubled, lost or leaked, and four of five succeed (seed %d)',
+    { timeout: 600_000 },
     async (seed) => {
       const report = await runMix({
         tasks: 200,

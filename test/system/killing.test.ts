@@ -2,9 +2,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import { afterEach, describe, expect, it } from 'vitest'
-import { type Gateway, killAt } from '../../bench/safety/killing.ts'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type Gateway, killAt, thoseAt } from '../../bench/safety/killing.ts'
 import { Random } from '../../bench/safety/random.ts'
+import { openDatabase, type Sql } from '../../src/store/database.ts'
+import { admitted, attemptIn } from '../runtime/facts.ts'
+import { rowsOf, type System, startSystem } from './kit.ts'
 
 const started: Gateway[] = []
 
@@ -61,5 +64,64 @@ describe('a kill at a moment', () => {
     const rows = async () => [at('gateway-2')] as never[]
     expect(await killAt('settlement', [one], { rows, random: new Random(1), patienceMs: 300 })).toBeNull()
     expect(one.child.signalCode).toBeNull()
+  })
+})
+
+describe('the moments of a kill', () => {
+  let system: System
+  let attempt = ''
+  beforeAll(async () => {
+    system = await startSystem({ simulator: { defaults: { duration_ms: 600_000 } } })
+    const engine = system.engine()
+    await engine.start()
+    attempt = String((await attemptIn(system, await admitted(system, engine), 'accepted')).id)
+    await engine.stop()
+  })
+  afterAll(() => system?.stop())
+
+  const caught = async (moment: 'submission' | 'settlement') =>
+    (await thoseAt(moment, (sql) => rowsOf(system.db, sql))).map((one) => [one.gateway, one.attempt])
+
+  /** Who is found while a gateway has these statements in an open transaction; nothing of it stays. */
+  async function foundDuring(...statements: string[]) {
+    const db = await openDatabase({ url: system.url, applicationName: 'gateway-7' })
+    let found: unknown[] = []
+    const work = async (tx: Sql) => {
+      for (const statement of statements) await tx.query(statement)
+      found = await caught('settlement')
+      throw new Error('enough')
+    }
+    await db.transaction(work).catch(() => undefined)
+    await db.close()
+    return found
+  }
+  const lockTask = () =>
+    `select from task where id = (select task_id from attempt where id = '${attempt}') for update`
+  const lockAttempt = () => `select from attempt where id = '${attempt}' for update`
+  const end = () =>
+    `update attempt set state = 'cancelled', ended_at = clock_timestamp() where id = '${attempt}'`
+
+  it('UNK-6: a settlement is a transaction that holds a task and its accepted attempt, and has not ended', async () => {
+    expect(await foundDuring(lockTask(), lockAttempt())).toEqual([['gateway-7', attempt]])
+    expect(await foundDuring(lockTask(), lockAttempt(), end())).toEqual([['gateway-7', attempt]])
+    expect(await caught('settlement')).toEqual([])
+  })
+
+  it('UNK-6: a claim of a poll is none, nor is a look', async () => {
+    expect(await foundDuring(`update attempt set polls = polls + 1 where id = '${attempt}'`)).toEqual([])
+    expect(await foundDuring(lockTask())).toEqual([])
+    expect(await foundDuring(`select from attempt where id = '${attempt}'`)).toEqual([])
+  })
+
+  it('UNK-6: a submission is an attempt that has said so, of an owner that is alive', async () => {
+    expect(await caught('submission')).toEqual([])
+    const owner = `(select id from process order by started_at desc limit 1)`
+    await rowsOf(system.db, `update attempt set state = 'submitting', owner = ${owner}`)
+    expect(await caught('submission')).toEqual([])
+    await rowsOf(
+      system.db,
+      `update process set stopped_at = null, alive_until = clock_timestamp() + interval '1 minute'`,
+    )
+    expect(await caught('submission')).toEqual([[`gateway-${process.pid}`, attempt]])
   })
 })

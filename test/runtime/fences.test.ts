@@ -92,7 +92,7 @@ describe('every write matches fence and state', () => {
   it('UNK-6: a claim that lapsed after it said submitting sends nothing, though the process has a new one', async () => {
     system = await startSystem()
     const { db } = system
-    let transactions = 0
+    let transactions = Number.NEGATIVE_INFINITY
     const beaten = async (after: number): Promise<number | null> => {
       const text = `select max(extract(epoch from alive_until - clock_timestamp()))::float8 as left, max(extract(epoch from alive_until))::float8 as at from process`
       const [row] = await rowsOf<{ left: number; at: number }>(db, text)

@@ -87,9 +87,9 @@ export class Misfortune {
   }
 
   /** Every switch that is not the sound channel's, for so many seconds. */
-  allOff(seconds: number): void {
+  allOff(seconds: number, but: string | null = null): void {
     const off = this.#reachable().filter(
-      (level) => level.row.state !== 'disabled' && level.kind === 'channel',
+      (level) => level.row.state !== 'disabled' && level.kind === 'channel' && level.id !== but,
     )
     for (const level of off) this.#health.change(level, this.#books.rules.disable(level.row).row, 'disabled')
     this.#books.clock.after(seconds, () => {

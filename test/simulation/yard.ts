@@ -84,11 +84,25 @@ export class Yard {
     return this.figures()
   }
 
-  /** What every bad time has, whatever its luck: all switched off, and all too dear, for longer than a task may wait. */
+  /** What every bad time has, whatever its luck: all switched off, or too dear, for longer than a task may wait. */
   #plan(): void {
     const seconds = this.#days * 86_400
-    this.clock.after(0.15 * seconds, () => this.misfortune.allOff(1500))
-    this.clock.after(0.5 * seconds, () => this.misfortune.allDear(1500))
+    const waitThrough = (evil: () => void) => () => {
+      for (let n = 0; n < 3; n += 1) this.books.admit(VIDEO)
+      evil()
+    }
+    this.clock.after(
+      0.15 * seconds,
+      waitThrough(() => this.misfortune.allOff(1500)),
+    )
+    this.clock.after(
+      0.5 * seconds,
+      waitThrough(() => this.misfortune.allDear(1500)),
+    )
+    this.clock.after(
+      0.8 * seconds,
+      waitThrough(() => this.misfortune.allOff(900, 'east')),
+    )
   }
 
   /** Without chance: only what the caller asked for happens meanwhile. */

@@ -4,7 +4,7 @@
  */
 import { type Database, openDatabase } from '../../../src/store/database.ts'
 import { claimTasks, type QueuedTask, scanQueue } from '../../../src/store/tasks.ts'
-import { endTask } from '../../../src/store/usage.ts'
+import { endTasks } from '../../../src/store/usage.ts'
 import type { Prepared } from './process.ts'
 
 export interface Options {
@@ -20,13 +20,18 @@ const RUNNING = {
     from jsonb_to_recordset($1::jsonb) r(id uuid, attempt_id uuid, rounds int, attempts int) where t.id = r.id`,
 }
 
-const DELIVERED = {
-  requestedProfile: 'bench',
-  actualProfile: 'bench',
-  droppedInputs: [],
-  changes: [],
-  degraded: false,
-}
+const ENDED = {
+  state: 'succeeded',
+  code: null,
+  param: null,
+  delivered: {
+    requestedProfile: 'bench',
+    actualProfile: 'bench',
+    droppedInputs: [],
+    changes: [],
+    degraded: false,
+  },
+} as const
 
 export async function prepare(url: string, options: Options): Promise<Prepared> {
   const db = await openDatabase({ url, poolSize: options.workers + 1 })
@@ -73,13 +78,9 @@ async function workOff(db: Database, tasks: readonly QueuedTask[]): Promise<void
   })
   const facts = new Map(tasks.map((task) => [task.id, task.facts]))
   await db.transaction(async (tx) => {
-    for (const { id } of claimed) {
-      const parameters = facts.get(id) ?? {}
-      await endTask(
-        tx,
-        { id },
-        { state: 'succeeded', code: null, param: null, delivered: DELIVERED, parameters },
-      )
-    }
+    await endTasks(
+      tx,
+      claimed.map(({ id }) => ({ id, end: { ...ENDED, parameters: facts.get(id) ?? {} } })),
+    )
   })
 }

@@ -16,12 +16,14 @@ import {
   ledgerOf,
   taskOf,
 } from '../runtime/facts.ts'
-import { rowsOf, until } from '../system/kit.ts'
+import { rowsOf, until, VIDEO } from '../system/kit.ts'
 import { ADMIN_TOKEN, type Api, type ApiOptions, startApi } from './kit.ts'
 
 /** Nobody looks by itself during a test, unless it says so. */
 const NEVER = { ...TIMING_DEFAULTS, lookupMs: 3_600_000, lookupMaxMs: 3_600_000 }
 const SOON = { ...TIMING_DEFAULTS, lookupMs: 100, lookupMaxMs: 200 }
+
+const KLING = { modelId: 'kling-3.0' }
 
 let api: Api
 afterEach(() => api?.stop())
@@ -308,8 +310,6 @@ describe('the list of that time', () => {
 })
 
 describe('the client’s own ID', () => {
-  const KLING = { modelId: 'kling-3.0' }
-
   it('UNK-9: finds a lost submission at Kling, though an equal one is lost beside it', async () => {
     const { system } = await start({ engine: { timing: SOON } })
     await fault(system, { on: 'callback', times: 'forever', fault: { kind: 'callback_lost' } })
@@ -357,6 +357,35 @@ describe('the client’s own ID', () => {
     expect(await ended(system, task)).toMatchObject({ state: 'succeeded', attempts: 2 })
     expect(await foundBy(attempt.id)).toMatchObject({ state: 'failed', resolved_by: 'client_id' })
     expect(await ledger(system)).toMatchObject({ posts: 2, accepted: 1 })
+  })
+
+  it('UNK-6: nor there, once the provider has called back: it has got the submission, whatever its list shows', async () => {
+    const { system } = await start({
+      engine: { timing: SOON },
+      catalog: (text) =>
+        text.replace(
+          '    concurrency: 6\n',
+          '    concurrency: 6\n    options: { absence_proves_after_seconds: 60 }\n',
+        ),
+    })
+    await fault(system, { on: 'create', times: 1, fault: { kind: 'reset' } })
+    const { attempt } = await lost(KLING)
+    expect((await call(api.callbackPath(attempt.id), '{}')).status).toBe(204)
+    await rowsOf(
+      system.db,
+      `update attempt set submitting_at = submitting_at - interval '3 minutes', uncertain_at = uncertain_at - interval '3 minutes' where id = $1`,
+      [attempt.id],
+    )
+    const before = (await foundLooks(attempt.id)) ?? 0
+    await until('looks', async () => ((await foundLooks(attempt.id)) ?? 0) >= before + 2)
+    expect(await foundBy(attempt.id)).toMatchObject({ state: 'submission_uncertain', resolved_by: null })
+    const denied = { outcome: 'not_accepted', by: 'ann' }
+    const answer = await admin('POST', `/uncertain/${attempt.id}/resolve`, denied)
+    expect(answer.status).toBe(409)
+    expect(await answer.text()).toContain('has called back')
+    expect(await ledger(system)).toMatchObject({ posts: 1 })
+    const insisted = await admin('POST', `/uncertain/${attempt.id}/resolve`, { ...denied, unconfirmed: true })
+    expect(insisted.status).toBe(200)
   })
 })
 
@@ -407,6 +436,35 @@ describe('the operator’s desk', () => {
       by: 'ann',
     })
     expect(again.status).toBe(409)
+  })
+
+  it('UNK-4: gives no job that was made under another ID, and one that was not ordered only to who insists', async () => {
+    const { system } = await start()
+    await leaveOnly(system, ['seedance-north', 'kling-3'])
+    await fault(system, { on: 'callback', times: 'forever', fault: { kind: 'callback_lost' } })
+    const longer = { facts: { ...VIDEO, durationSeconds: 10 } }
+    for (const [theirOrder, ourOrder, why] of [
+      [KLING, KLING, 'made under another ID'],
+      [longer, {}, 'is not what this attempt ordered'],
+    ] as const) {
+      const other = await admitted(system, api.engine, theirOrder)
+      await ended(system, other)
+      const [theirs] = await attemptsOf(system, other)
+      // As if somebody else had made it in the same account.
+      await rowsOf(system.db, `update attempt set provider_task_id = 'another' where id = $1`, [theirs?.id])
+      await fault(system, { on: 'create', times: 1, fault: { kind: 'accept_then_drop' } })
+      const { attempt } = await lost(ourOrder)
+      const wanted = { outcome: 'accepted', provider_task_id: theirs?.provider_task_id, by: 'ann' }
+      const answer = await admin('POST', `/uncertain/${attempt.id}/resolve`, wanted)
+      expect(answer.status).toBe(409)
+      expect(await answer.text()).toContain(why)
+      expect(await foundBy(attempt.id)).toMatchObject({ state: 'submission_uncertain', resolved_by: null })
+      const insisted = await admin('POST', `/uncertain/${attempt.id}/resolve`, {
+        ...wanted,
+        unconfirmed: true,
+      })
+      expect(insisted.status).toBe(theirOrder === KLING ? 409 : 200)
+    }
   })
 
   it('UNK-4: never gives one job to two attempts', async () => {

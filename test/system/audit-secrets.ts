@@ -1,4 +1,5 @@
 /** The auditor of secrets: none stands in the clear in what programs wrote, what customers were told, or any table. */
+import { inflateRawSync } from 'node:zlib'
 import type { Sql } from '../../src/store/database.ts'
 
 /** By what it is called; findings never show the text. */
@@ -11,7 +12,7 @@ export function secretsIn(place: string, text: string, secrets: Secrets): string
   )
 }
 
-/** Every column of every table as text: also JSON, arrays, and bytes as hexadecimal digits. */
+/** Every column of every table as text: also JSON, arrays, bytes as hexadecimal digits, and what is compressed. */
 export async function secretsInTables(db: Sql, secrets: Secrets): Promise<string[]> {
   const { rows: tables } = await db.query<{ name: string }>(
     `select c.oid::regclass::text as name from pg_class c
@@ -32,7 +33,16 @@ export async function secretsInTables(db: Sql, secrets: Secrets): Promise<string
       if (n > 0) findings.push(`table ${name} shows ${what} in ${n} rows`)
     }
   }
-  return findings
+  return [...findings, ...(await secretsInRecords(db, secrets))]
+}
+
+async function secretsInRecords(db: Sql, secrets: Secrets): Promise<string[]> {
+  const { rows } = await db.query<{ content: Buffer }>('select content from round_record')
+  const told = new Map<string, number>()
+  for (const { content } of rows)
+    for (const finding of secretsIn('', inflateRawSync(content).toString('utf8'), secrets))
+      told.set(finding, (told.get(finding) ?? 0) + 1)
+  return [...told].map(([finding, n]) => `table round_record${finding} in ${n} rows`)
 }
 
 function formsOf(secret: string): string[] {

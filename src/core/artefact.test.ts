@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   boxAt,
+  isCutOff,
   type Measured,
   measureMovie,
   measurePicture,
@@ -167,5 +168,38 @@ describe('less than promised', () => {
     ['2K', 10, 10, []],
   ])('DEG-7: of a picture of %s, %d by %d: %j', (size, width, height, expected) => {
     expect(pictureShortfallsOf({ seconds: null, audio: null, width, height }, size)).toEqual(expected)
+  })
+})
+
+describe('a picture that is cut off', () => {
+  const END_OF_PNG = [0x49, 0x45, 0x4e, 0x44]
+  const png = (...rest: number[]) => Buffer.from([0x89, 0x50, 0x4e, 0x47, ...new Array(20).fill(0), ...rest])
+  const jpeg = (...rest: number[]) => Buffer.from([0xff, 0xd8, ...new Array(20).fill(0), ...rest])
+  const webp = (told: number, length: number) => {
+    const bytes = Buffer.alloc(length)
+    bytes.write('RIFF', 0, 'latin1')
+    bytes.writeUInt32LE(told, 4)
+    bytes.write('WEBP', 8, 'latin1')
+    return bytes
+  }
+  const behind = (count: number) => new Array<number>(count).fill(1)
+
+  it.each([
+    ['a PNG with its end', png(...END_OF_PNG), false],
+    ['a PNG with something behind it', png(...END_OF_PNG, ...behind(64 * 1024 - 4)), false],
+    ['a PNG with its end far from the end of the file', png(...END_OF_PNG, ...behind(64 * 1024 - 3)), true],
+    ['a PNG with half of its end', png(...END_OF_PNG.slice(0, 3)), true],
+    ['a JPEG with its end', jpeg(0xff, 0xd9), false],
+    ['a JPEG with half of its end', jpeg(0xff), true],
+    ['a WebP as long as it says', webp(12, 20), false],
+    ['a WebP longer than it says', webp(12, 24), false],
+    ['a WebP shorter than it says', webp(13, 20), true],
+    ['another RIFF', Buffer.from('RIFF\xff\xff\xff\x7fWAVE............', 'latin1'), false],
+    ['something else', Buffer.from('GIF89a and so on'), false],
+    ['twelve bytes of something else', Buffer.from('GIF89a123456'), false],
+    ['fewer than twelve bytes', Buffer.from('GIF89a12345'), true],
+    ['nothing', Buffer.alloc(0), true],
+  ])('DEG-7: %s', (_, bytes, expected) => {
+    expect(isCutOff(bytes)).toBe(expected)
   })
 })

@@ -45,6 +45,9 @@ const HEALTH_FILES = [
   'health-window',
 ]
 
+/** Judged by the tests beside them alone. */
+const OWN_FILES = ['artefact', 'attempt', 'frozen', 'lease', 'resolution', 'task'] as const
+
 interface Suite {
   readonly quick: readonly string[]
   /** null: what is quick is all that there is. */
@@ -63,6 +66,12 @@ const INCLUDED = {
   ],
   health: ['src/core/health-properties.test.ts', 'test/health/every-state.test.ts'],
   outcome: ['src/core/{outcome,retry}.test.ts'],
+  artefact: ['src/core/artefact.test.ts'],
+  attempt: ['src/core/attempt.test.ts'],
+  frozen: ['src/core/frozen.test.ts'],
+  lease: ['src/core/lease.test.ts'],
+  resolution: ['src/core/resolution.test.ts'],
+  task: ['src/core/task.test.ts'],
 }
 
 function vitest(name: keyof typeof INCLUDED): string[] {
@@ -71,6 +80,8 @@ function vitest(name: keyof typeof INCLUDED): string[] {
 
 function suiteOf(file: string): Suite {
   if (file === 'outcome' || file === 'retry') return OUTCOME
+  const own = OWN_FILES.find((name) => name === file)
+  if (own) return { quick: vitest(own), thorough: null }
   return HEALTH_FILES.includes(file) ? HEALTH : DECISION
 }
 

@@ -116,10 +116,12 @@ describe('outcomes that come together', () => {
       ...others.map((attempt) => engine.settle.apply(attempt.id, attempt.fence, delivery(attempt))),
       engine.settle.apply(second.id, second.fence, delivery(second)),
       engine.settle.apply(second.id, second.fence, delivery(second)),
-      engine.settle.apply(second.id, second.fence, { kind: 'job_cancelled' }),
     ])
     expect(settled[0]).toEqual({ kind: 'stale' })
     expect(settled.filter((one) => one.kind === 'ended').length).toBe(ALL - 1)
+    expect(settled.slice(-2).map((one) => one.kind)).toEqual(['ended', 'stale'])
+    for (const late of [delivery(second), { kind: 'job_cancelled' } as const])
+      expect(await engine.settle.apply(second.id, second.fence, late)).toEqual({ kind: 'stale' })
     expect((await inState('accepted')).map((attempt) => attempt.id)).toEqual([first.id])
     expect(await rowsOf(system.db, 'select count(*)::int as n from usage_record')).toEqual([{ n: ALL - 1 }])
   })

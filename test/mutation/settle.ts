@@ -142,18 +142,11 @@ const MUTANTS: readonly Mutant[] = [
     tests: ['settle-together'],
   },
   {
-    loses: 'that two outcomes of one task do not settle together',
-    file: SETTLE,
-    from: 'tasks.add(move.at.task.id)',
-    to: '',
-    tests: ['settle-together'],
-  },
-  {
     loses: 'the neighbours of one that the database refuses',
     file: 'src/runtime/batches.ts',
     from: 'if (batch.length > 1) for (const waiting of batch) await this.#one([waiting])\n      else for',
     to: 'for',
-    tests: ['settle-together'],
+    tests: ['batches'],
   },
   {
     loses: 'that nobody else has the job that was found again',

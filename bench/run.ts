@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { startCluster } from './speed/cluster.ts'
 import { decisions } from './speed/decisions.ts'
 import { type Bench, type Figure, holds, type Line } from './speed/figure.ts'
+import { images } from './speed/images.ts'
 import { lifecycles, storage } from './speed/lifecycles.ts'
 import { installPeers } from './speed/peers.ts'
 import { profileLifecycles } from './speed/profile.ts'
@@ -24,6 +25,7 @@ const FIGURES: readonly Figure[] = [
   { name: 'statements', about: 'full lifecycles beside pgbench with their statements', run: statements },
   { name: 'queue', about: 'claim and completion alone', needsPeers: true, run: queueOnly },
   { name: 'decisions', about: 'decisions without a database', run: decisions },
+  { name: 'images', about: 'images over HTTP, beside another gateway', needsPeers: true, run: images },
   { name: 'storage', about: 'bytes that a finished task leaves', run: storage },
 ]
 

@@ -153,14 +153,14 @@ const MUTANTS: readonly Mutant[] = [
     file: SETTLE,
     from: "if (!(await mayTakeJob(at.tx, at.attempt, outcome.providerTaskId))) return { kind: 'stale' }\n      await markResolved(at.tx",
     to: 'await markResolved(at.tx',
-    tests: ['../api/uncertain'],
+    tests: ['uncertain'],
   },
   {
     loses: 'that a callback outweighs an absence',
     file: SETTLE,
     from: "if (outcome.found.resolver === 'client_id' && at.attempt.called_back_at !== null)\n        return { kind: 'stale' }",
     to: '',
-    tests: ['uncertain', '../api/uncertain'],
+    tests: ['uncertain'],
   },
   {
     loses: 'that leases are held while a job may run on past its time',

@@ -3,8 +3,10 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
+import { NOT_ACCEPTED } from '../../src/core/retry.ts'
 import { Dispatcher } from '../../src/runtime/dispatcher.ts'
 import { Granter } from '../../src/runtime/granter.ts'
+import { TIMING_DEFAULTS } from '../../src/runtime/timing.ts'
 import { Releases } from '../../src/store/releases.ts'
 import { imageRequest, rowsOf, type System, type SystemOptions, startSystem, until } from '../system/kit.ts'
 import {
@@ -17,6 +19,7 @@ import {
   eventsOf,
   fault,
   healthOf,
+  leaveOnly,
   ledger,
   ledgerOf,
   taskOf,
@@ -128,6 +131,56 @@ describe('an unknown submission', () => {
     expect(await healthOf(system, 'supply', attempt.supply_id)).toMatchObject({ counters: before.counters })
     expect(await failures()).toHaveLength(1)
     expect(await ledgerOf(system, attempt.id)).toMatchObject({ posts: 1, accepted: 1 })
+  })
+
+  /** Looked for by nobody, so that the test alone says what was found. */
+  async function lost(tasks: number) {
+    await start()
+    await leaveOnly(system, ['seedance-north'])
+    const timing = { ...TIMING_DEFAULTS, lookupMs: 3_600_000, lookupMaxMs: 3_600_000 }
+    const engine = system.engine({ timing })
+    await fault(system, { on: 'create', times: tasks, fault: { kind: 'reset' } })
+    const attempts = []
+    for (let n = 0; n < tasks; n += 1)
+      attempts.push(await attemptIn(system, await admitted(system, engine), 'submission_uncertain'))
+    return { engine, attempts }
+  }
+
+  it('UNK-9: that is found at the very same time as another one, under the same job, is not given it too', async () => {
+    const { engine, attempts } = await lost(2)
+    const found = { resolver: 'time', note: null } as const
+    const settled = await Promise.all(
+      attempts.map((attempt) =>
+        engine.settle.apply(attempt.id, attempt.fence, {
+          kind: 'accepted',
+          providerTaskId: 'cgt-of-one',
+          requestId: null,
+          found,
+        }),
+      ),
+    )
+    expect(settled.map((one) => one.kind).sort()).toEqual(['open', 'stale'])
+    const holders = (await attemptsOf(system)).filter((one) => one.provider_task_id === 'cgt-of-one')
+    expect(holders).toMatchObject([{ state: 'accepted' }])
+  })
+
+  it('UNK-6: of which a callback came after the look that found nothing, is not taken for refused', async () => {
+    const { engine, attempts } = await lost(1)
+    const [attempt] = attempts
+    if (!attempt) throw new Error('one was lost')
+    await rowsOf(system.db, 'update attempt set called_back_at = clock_timestamp() where id = $1', [
+      attempt.id,
+    ])
+    const absent = { resolver: 'client_id', note: 'the account has no such job' } as const
+    const refused = { kind: 'refused', fault: NOT_ACCEPTED, requestId: null } as const
+    expect(await engine.settle.apply(attempt.id, attempt.fence, { ...refused, found: absent })).toEqual({
+      kind: 'stale',
+    })
+    expect(await attemptsOf(system)).toMatchObject([{ state: 'submission_uncertain', lease_held: true }])
+    const byHand = { resolver: 'operator', note: null } as const
+    expect(await engine.settle.apply(attempt.id, attempt.fence, { ...refused, found: byHand })).toMatchObject(
+      { kind: 'retry' },
+    )
   })
 })
 

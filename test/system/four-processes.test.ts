@@ -5,7 +5,7 @@ import { audit } from './audit.ts'
 import { rowsOf, type System, startSystem, until, videoRequest } from './kit.ts'
 import { type Gateway, startGateway, submittingOf } from './processes.ts'
 
-const TASKS = 2000
+const TASKS = 2016
 const PROCESSES = 4
 const KILLS = 5
 
@@ -37,16 +37,20 @@ describe('four gateways on one database', () => {
       for (let n = 0; n < count; n += 1)
         expect((await door.admitVideo(videoRequest(customer))).kind).toBe('admitted')
     }
-    await Promise.all(Array.from({ length: 8 }, () => admitSome(TASKS / 8)))
+    // In portions, so that there is work to be killed at, however fast the one before was done.
+    const portion = () => Promise.all(Array.from({ length: 8 }, () => admitSome(TASKS / 8 / (KILLS + 1))))
+    await portion()
 
     const killed = system
     for (let n = 0; n < KILLS; n += 1) {
+      const admitting = portion()
       const victim = await until('a gateway that is submitting', async () => {
         for (const gateway of gateways) if ((await submittingOf(killed, gateway.pid)) > 0) return gateway
         return undefined
       })
       await victim.kill('SIGKILL')
       gateways.splice(gateways.indexOf(victim), 1, await startGateway(system))
+      await admitting
     }
 
     await until(

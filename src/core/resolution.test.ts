@@ -55,7 +55,8 @@ describe('a job that fits', () => {
   })
 
   it('UNK-9: a ratio that was left to the provider fits any', () => {
-    expect(fits({ ...SUSPECT, aspectRatio: 'adaptive' }, { ...JOB, aspectRatio: '21:9' })).toBe(true)
+    for (const left of ['adaptive', 'auto'])
+      expect(fits({ ...SUSPECT, aspectRatio: left }, { ...JOB, aspectRatio: '21:9' })).toBe(true)
   })
 
   it.each([SENT - 60_000, SENT + 120_000])('UNK-9: clocks may differ by a minute (%d)', (createdAtMs) => {

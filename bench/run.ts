@@ -36,7 +36,6 @@ const HELP = `npm run bench -- [options]
   --short           small sizes, one round: shows that the bench works, judges nothing
   --no-peers        ours alone, without installing what we are compared with
   --profile DIR     instead of figures: profiles of the lifecycle, into that folder
-  --soak MINUTES    length of the soak; without it there is none
 
 Figures:
 ${FIGURES.map(({ name, about }) => `  ${name.padEnd(16)}  ${about}`).join('\n')}
@@ -49,7 +48,6 @@ const { values } = parseArgs({
     short: { type: 'boolean' },
     'no-peers': { type: 'boolean' },
     profile: { type: 'string' },
-    soak: { type: 'string' },
     help: { type: 'boolean', short: 'h' },
   },
 })
@@ -69,7 +67,6 @@ async function main(): Promise<number> {
     short,
     peers,
     say,
-    soakMinutes: whole('soak', values.soak, 0),
   }
   const lines: Line[] = []
   let failed = false

@@ -10,8 +10,6 @@ export interface Bench {
   /** Whether what we are compared with is installed. */
   readonly peers: boolean
   readonly say: (line: string) => void
-  /** Minutes of the soak. */
-  readonly soakMinutes: number
 }
 
 export interface Line {

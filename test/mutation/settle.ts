@@ -118,7 +118,7 @@ const MUTANTS: readonly Mutant[] = [
     file: SETTLE,
     from: "if (!at.mine) return this.#orphan(at, 'failed', past.cost)\n    if (at.task.cancel_requested_at !== null) return this.#endCancelled(at)",
     to: "if (!at.mine) return this.#orphan(at, 'failed', past.cost)",
-    tests: ['cancel'],
+    tests: ['settle'],
   },
   {
     loses: 'the count of attempts, where nothing was sent',

@@ -242,6 +242,22 @@ describe('a job that has been accepted', () => {
     ])
   })
 
+  it('that fails after a cancellation that its provider left unanswered ends cancelled, and is not tried again', async () => {
+    const engine = await start()
+    await fault(system, { on: 'create', times: 1, fault: { kind: 'stuck', in: 'queued' } })
+    const task = await admitted(system, engine)
+    const attempt = await attemptIn(system, task, 'accepted')
+    await fault(system, { on: 'cancel', times: 'forever', fault: { kind: 'reset' } })
+    expect(await engine.cancelTask(task)).toEqual({ kind: 'refused', why: 'provider_silent' })
+    await system.control('POST', `/jobs/${attempt.provider_task_id}/end`, { state: 'failed' })
+    expect(await ended(system, task)).toMatchObject({ state: 'cancelled', error_code: null, attempts: 1 })
+    // Another supply is free, and would have had the next attempt, were the cancellation forgotten.
+    expect(await attemptsOf(system, task)).toMatchObject([
+      { state: 'failed', category: 'supply', retryable: true, lease_held: false },
+    ])
+    expect(await ledger(system)).toMatchObject({ posts: 1 })
+  })
+
   it('ERR-1: with a status that nobody knows it is asked about again, with an alert', async () => {
     const engine = await start()
     await fault(system, { on: 'create', fault: { kind: 'unknown_status', status: 'reviewing', at_poll: 1 } })

@@ -115,6 +115,7 @@ export async function openKeyring(config: Config): Promise<Keyring> {
 export async function keptSecret(dataDir: string, name: string, prefix: string): Promise<string> {
   const path = join(dataDir, name)
   const fresh = `${prefix}${randomBytes(32).toString('base64url')}`
+  await mkdir(dataDir, { recursive: true })
   try {
     await writeFile(path, `${fresh}\n`, { mode: 0o600, flag: 'wx' })
     return fresh
@@ -173,10 +174,30 @@ export function openEngine(options: ServiceOptions) {
 
 /** Start the engine, and listen. The schema must be there. */
 export async function startService(options: ServiceOptions): Promise<Service> {
+  const { engine, assets, callbacks, close } = openEngine(options)
+  const end = async () => {
+    await engine.stop()
+    await close()
+  }
+  await engine.start()
+  try {
+    return await serveWith({ ...options, engine, assets, callbacks, end })
+  } catch (error) {
+    // Its loops would go on without anybody to stop them, and keep the process from ending.
+    await end()
+    throw error
+  }
+}
+
+interface Serving
+  extends ServiceOptions,
+    Pick<ReturnType<typeof openEngine>, 'engine' | 'assets' | 'callbacks'> {
+  readonly end: () => Promise<void>
+}
+
+async function serveWith({ engine, assets, callbacks, end, ...options }: Serving): Promise<Service> {
   const { config, log, store, keyring } = options
   const { db } = store
-  const { engine, assets, callbacks, close } = openEngine(options)
-  await engine.start()
   const adminToken = config.adminToken ?? (await keptSecret(config.dataDir, 'admin.token', 'yma_'))
   let draining = false
   const server = buildServer({
@@ -218,8 +239,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     stop: async () => {
       draining = true
       await server.close()
-      await engine.stop()
-      await close()
+      await end()
     },
   }
 }

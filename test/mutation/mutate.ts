@@ -46,7 +46,7 @@ const HEALTH_FILES = [
 ]
 
 /** Judged by the tests beside them alone. */
-const OWN_FILES = ['artefact', 'attempt', 'frozen', 'lease', 'resolution', 'task'] as const
+const OWN_FILES = ['artefact', 'attempt', 'frozen', 'lease', 'money', 'resolution', 'task'] as const
 
 interface Suite {
   readonly quick: readonly string[]
@@ -70,6 +70,7 @@ const INCLUDED = {
   attempt: ['src/core/attempt.test.ts'],
   frozen: ['src/core/frozen.test.ts'],
   lease: ['src/core/lease.test.ts'],
+  money: ['src/core/money.test.ts'],
   resolution: ['src/core/resolution.test.ts'],
   task: ['src/core/task.test.ts'],
 }

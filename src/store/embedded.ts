@@ -11,7 +11,7 @@ import pg from 'pg'
 import { chooseAccount } from './postgres/account.ts'
 import { findBinaries } from './postgres/binaries.ts'
 import { ensureCluster, ROLE } from './postgres/cluster.ts'
-import { findHome, PORT, removeSocketDir } from './postgres/home.ts'
+import { findHome, makeDataDir, PORT, removeSocketDir } from './postgres/home.ts'
 import { holdDirectory } from './postgres/one-at-a-time.ts'
 import {
   adoptPostmaster,
@@ -60,9 +60,11 @@ const RESTARTS_COUNT_FOR = 600_000
  * process serves the directory, and an Error that says what to do when PostgreSQL cannot run.
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
-  const { home, account } = await findHome(options.dataDir, chooseAccount)
+  await makeDataDir(options.dataDir)
+  // Held before its home is looked for: of two that make one on a fresh directory, one would take the other's away.
   const letGo = await holdDirectory(await realpath(options.dataDir))
   try {
+    const { home, account } = await findHome(options.dataDir, chooseAccount)
     const binaries = await findBinaries(account, home.libraries)
     const cluster = { home, account, binaries, durable: options.durable ?? true }
     const server = { ...cluster, password: await ensureCluster(cluster) }

@@ -354,6 +354,11 @@ describe('two at once on one directory', () => {
     expect(starts.filter((one) => one.status === 'fulfilled')).toHaveLength(1)
     expect(running).toHaveLength(1)
     expect(await ask(running[0]?.url ?? '', 'select 1')).toEqual([1])
+    // And the others have taken nothing of it away: the next start finds what it wrote.
+    await ask(running[0]?.url ?? '', 'create table kept ()')
+    await running[0]?.stop()
+    const again = await start(dir)
+    expect(await ask(again.url, 'select count(*)::int from kept')).toEqual([0])
   })
 })
 

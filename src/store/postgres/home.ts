@@ -29,9 +29,12 @@ export const PORT = 5432
 // sun_path holds 108 bytes with its final zero, and PostgreSQL adds ".lock" to the name elsewhere.
 const LONGEST_SOCKET = 100
 
-/** Makes the data directory and finds the cluster's home in it, without changing one that exists. */
-export async function findHome(dataDir: string, chooseAccount: (cluster: string) => Promise<Account>) {
+export async function makeDataDir(dataDir: string): Promise<void> {
   await mkdir(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
+}
+
+/** Finds the cluster's home in the data directory, or makes one. Whoever calls holds the directory. */
+export async function findHome(dataDir: string, chooseAccount: (cluster: string) => Promise<Account>) {
   const place = join(await realpath(dataDir), 'postgres')
   const account = await chooseAccount(join(place, 'cluster'))
   // PostgreSQL's account may pass through a fresh one to what is its own; it can list and read nothing.

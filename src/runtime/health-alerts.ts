@@ -10,13 +10,10 @@ export interface LevelStep {
 }
 
 export async function tellHealth(tx: Sql, steps: readonly LevelStep[]): Promise<void> {
-  await raiseAlerts(tx, steps.flatMap(opened))
-  await resolveAlerts(
-    tx,
-    steps
-      .filter(({ step }) => step.event?.kind === 'recovered')
-      .map(({ level, id }) => fingerprintOf(level, id)),
-  )
+  const over = steps
+    .filter(({ step }) => step.event?.kind === 'recovered')
+    .map(({ level, id }) => fingerprintOf(level, id))
+  await Promise.all([raiseAlerts(tx, steps.flatMap(opened)), resolveAlerts(tx, over)])
 }
 
 function opened({ level, id, step }: LevelStep): Alert[] {

@@ -10,7 +10,7 @@ import type { Sql } from '../store/database.ts'
 import { endTasks, storeOutputs } from '../store/usage.ts'
 import { downgradeAlerts } from './attempt-alerts.ts'
 import { endedWell, judged, type Outcome, type Settled, succeededTask } from './settlement.ts'
-import { type Success, type Teller, tellSuccesses } from './tell-levels.ts'
+import { hearSuccesses, type Success, storeTold, type Teller } from './tell-levels.ts'
 
 export type GoodOutcome = Outcome & { readonly kind: 'accepted' | 'finished' }
 
@@ -31,34 +31,37 @@ const FLOOR_OF_FIRST_POLL = 0.2
 export async function settleWell(tx: Sql, moves: readonly GoodMove[], ports: GoodPorts): Promise<Settled[]> {
   const accepted = moves.flatMap(acceptanceOf)
   const finished = moves.flatMap(deliveryOf)
-  await markAccepted(tx, accepted)
   const ended = finished.map(({ at, end }) => ({ id: at.attempt.id, end }))
-  await endAttempts(tx, ended, ports.hintFrom())
-  await tellSuccesses(tx, moves.flatMap(tellings), ports.health)
-  await storeOutputs(
-    tx,
-    finished.flatMap(({ at, outputs }) => outputs.map((output) => ({ ...output, task_id: at.task.id }))),
-  )
-  await raiseAlerts(
-    tx,
-    finished.flatMap(({ at, outputs }) =>
-      downgradeAlerts(
-        at.attempt,
-        outputs.flatMap((output) => output.shortfalls),
-      ),
-    ),
-  )
-  await endTasks(
-    tx,
-    finished.map(({ at, delivery }) => ({
-      id: at.task.id,
-      end: succeededTask(at.task, at.release, { attempt: at.attempt, delivery }),
-    })),
-  )
+  // In two turns: what health has become is known only when its rows are locked and read.
+  const [, , heard] = await Promise.all([
+    markAccepted(tx, accepted),
+    endAttempts(tx, ended, ports.hintFrom()),
+    hearSuccesses(tx, moves.flatMap(tellings), ports.health),
+  ])
+  await Promise.all([storeTold(tx, heard), deliver(tx, finished)])
   return moves.map(({ outcome }) =>
     outcome.kind === 'accepted' ? { kind: 'open' } : { kind: 'ended', state: 'succeeded', code: null },
   )
 }
+
+async function deliver(tx: Sql, finished: readonly Finished[]): Promise<void> {
+  const outputs = finished.flatMap(({ at, outputs: of }) =>
+    of.map((output) => ({ ...output, task_id: at.task.id })),
+  )
+  const alerts = finished.flatMap(({ at, outputs: of }) =>
+    downgradeAlerts(
+      at.attempt,
+      of.flatMap((output) => output.shortfalls),
+    ),
+  )
+  const ends = finished.map(({ at, delivery }) => ({
+    id: at.task.id,
+    end: succeededTask(at.task, at.release, { attempt: at.attempt, delivery }),
+  }))
+  await Promise.all([storeOutputs(tx, outputs), raiseAlerts(tx, alerts), endTasks(tx, ends)])
+}
+
+type Finished = ReturnType<typeof deliveryOf>[number]
 
 function acceptanceOf({ at, outcome }: GoodMove) {
   if (outcome.kind !== 'accepted') return []

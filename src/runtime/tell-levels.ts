@@ -10,7 +10,7 @@ import type { Fault } from '../core/outcome.ts'
 import { raiseAlerts } from '../store/alerts.ts'
 import type { Sql } from '../store/database.ts'
 import { channelsInReach, noteUnreached, signsOf } from '../store/escalation.ts'
-import { applyLevelNews, type LevelNews } from '../store/health.ts'
+import { type HeardNews, hearNews, type LevelNews } from '../store/health.ts'
 import { lockLevels } from '../store/levels.ts'
 import { tellHealth } from './health-alerts.ts'
 
@@ -38,14 +38,14 @@ export async function tellLevels(tx: Sql, teller: Teller, telling: Telling): Pro
   if (telling.counts === false) return
   const news = newsOf(teller, happening).map((told) => ({ ...told, aside }))
   const share = fault && (await channelsShare(tx, teller, { fault, news }))
-  await told(tx, await applyLevelNews(tx, share ? [share, ...news] : news, settings))
+  const heard = await hearNews(tx, share ? [share, ...news] : news, settings)
+  await storeTold(tx, heard)
 }
 
-function told(tx: Sql, steps: Awaited<ReturnType<typeof applyLevelNews>>): Promise<void> {
-  return tellHealth(
-    tx,
-    steps.map(({ told: { level, id }, step }) => ({ level, id, step })),
-  )
+/** Store what the levels have heard, with its alerts. */
+export async function storeTold(tx: Sql, heard: HeardNews): Promise<void> {
+  const steps = heard.steps.map(({ told: { level, id }, step }) => ({ level, id, step }))
+  await Promise.all([heard.store(), tellHealth(tx, steps)])
 }
 
 export interface Success {
@@ -53,14 +53,17 @@ export interface Success {
   readonly happening: Happening & { readonly kind: 'accepted' | 'finished' }
 }
 
-/** Of many attempts at once, in the order given: none of it is a fault, so that no level is judged with others. */
-export async function tellSuccesses(
+/**
+ * Of many attempts at once, in the order given: none of it is a fault, so that no level is judged with others. What it
+ * answers is for `storeTold`.
+ */
+export function hearSuccesses(
   tx: Sql,
   successes: readonly Success[],
   settings: HealthSettings,
-): Promise<void> {
+): Promise<HeardNews> {
   const news = successes.flatMap(({ teller, happening }) => newsOf(teller, happening))
-  await told(tx, await applyLevelNews(tx, news, settings))
+  return hearNews(tx, news, settings)
 }
 
 function newsOf(teller: Teller, happening: Happening): LevelNews[] {

@@ -78,9 +78,11 @@ export async function beginSubmitting(
   attempts: readonly { id: string; fence: bigint }[],
   owner: string,
 ): Promise<ReadonlySet<string>> {
-  await tx.query(LOCK_TASKS_OF, [attempts.map((attempt) => attempt.id)])
   const wanted = attempts.map((attempt) => ({ id: attempt.id, fence: String(attempt.fence) }))
-  const { rows } = await tx.query<{ id: string }>(BEGIN, [JSON.stringify(wanted), owner])
+  const [, { rows }] = await Promise.all([
+    tx.query(LOCK_TASKS_OF, [attempts.map((attempt) => attempt.id)]),
+    tx.query<{ id: string }>(BEGIN, [JSON.stringify(wanted), owner]),
+  ])
   return new Set(rows.map((row) => row.id))
 }
 
@@ -123,8 +125,11 @@ export async function lockTasksAndAttempts(
   tx: Sql,
   attemptIds: readonly string[],
 ): Promise<ReadonlyMap<string, LockedAttempt>> {
-  const tasks = new Map((await tx.query<TaskRow>(LOCK_TASKS, [attemptIds])).rows.map((row) => [row.id, row]))
-  const attempts = (await tx.query<AttemptRow & { now: number }>(LOCK_ATTEMPTS, [attemptIds])).rows
+  const [{ rows }, { rows: attempts }] = await Promise.all([
+    tx.query<TaskRow>(LOCK_TASKS, [attemptIds]),
+    tx.query<AttemptRow & { now: number }>(LOCK_ATTEMPTS, [attemptIds]),
+  ])
+  const tasks = new Map(rows.map((row) => [row.id, row]))
   return new Map(
     attempts.flatMap((attempt) => {
       const task = tasks.get(attempt.task_id)
@@ -313,11 +318,13 @@ export async function endAttempts(
   hintFrom: string | null,
 ): Promise<void> {
   if (ended.length === 0) return
-  const { rowCount } = await tx.query(END, [JSON.stringify(ended.map(endRow))])
+  const freed = ended.map(({ id, end }) => ({ id, state: end.state }))
+  const [{ rowCount }] = await Promise.all([
+    tx.query(END, [JSON.stringify(ended.map(endRow))]),
+    tx.query(RELEASE_LEASES, [JSON.stringify(freed), hintFrom]),
+  ])
   if (rowCount !== ended.length)
     throw new Error(`one of these attempts had ended already: ${ended.map(({ id }) => id).join(', ')}`)
-  const freed = ended.map(({ id, end }) => ({ id, state: end.state }))
-  await tx.query(RELEASE_LEASES, [JSON.stringify(freed), hintFrom])
 }
 
 function endRow({ id, end }: EndedAttempt) {

@@ -29,7 +29,11 @@ export interface Answer<Row> {
  * whose connection broke may or may not have happened: what must be known is written in a `transaction`.
  */
 export interface Sql {
-  /** A text without a name and without values may hold several statements. */
+  /**
+   * A text without a name and without values may hold several statements. In a transaction statements run in the order in
+   * which they are given, each by a snapshot of its own, and may be given together (`Promise.all`): one round trip then
+   * serves them all, and after one that fails the others fail too. Its error is the one to hear: so never await them singly.
+   */
   query<Row extends pg.QueryResultRow>(
     statement: Statement | string,
     values?: readonly unknown[],
@@ -120,6 +124,8 @@ class PooledDatabase implements Database {
       application_name: options.applicationName ?? 'yardmaster',
       connectionTimeoutMillis: 10_000,
       keepAlive: true,
+      // Statements leave as they are given, not one by one as the one before is answered.
+      pipeline: true,
       types: typeParsers,
       ...(pooler ? {} : { ...limits, options: '-c DateStyle=ISO -c TimeZone=UTC' }),
     })
@@ -160,6 +166,7 @@ class PooledDatabase implements Database {
     try {
       id = await begin(client, options, this.#limits)
       value = await body(tx)
+      tx.mustBeQuiet()
     } catch (error) {
       tx.end()
       await rollBack(client)
@@ -245,6 +252,8 @@ class OpenTransaction implements Sql {
   readonly #client: pg.PoolClient
   readonly #config: (statement: Statement | string) => { text: string }
   #ended = false
+  #unanswered = 0
+  #gathering = false
 
   constructor(client: pg.PoolClient, config: (statement: Statement | string) => { text: string }) {
     this.#client = client
@@ -253,11 +262,35 @@ class OpenTransaction implements Sql {
 
   async query<Row extends pg.QueryResultRow>(statement: Statement | string, values?: readonly unknown[]) {
     if (this.#ended) throw new Error('a statement was sent in a transaction that has already ended')
-    return run<Row>(this.#client, this.#config(statement), values)
+    this.#unanswered += 1
+    this.#gather()
+    try {
+      return await run<Row>(this.#client, this.#config(statement), values)
+    } finally {
+      this.#unanswered -= 1
+    }
+  }
+
+  /** COMMIT must not follow a statement whose answer nobody has seen: it may have failed, or not be over. */
+  mustBeQuiet() {
+    if (this.#unanswered > 0)
+      throw new Error(`a transaction was to be committed with ${this.#unanswered} statements unanswered`)
   }
 
   end() {
     this.#ended = true
+  }
+
+  /** What is sent in one turn leaves in one packet. */
+  #gather() {
+    if (this.#gathering) return
+    const { stream } = this.#client.connection
+    this.#gathering = true
+    stream.cork()
+    queueMicrotask(() => {
+      this.#gathering = false
+      stream.uncork()
+    })
   }
 }
 

@@ -166,16 +166,15 @@ async function reserveIn(
   { proposals, record }: { proposals: readonly Proposal[]; record: EncodedRecord },
   options: ReserveOptions,
 ): Promise<Reserved[]> {
-  const claimed = await claim(tx, proposals)
-  const stored = await storeRecord(tx, record)
-  const levels = await lockAndCount(tx, claimed)
+  const [claimed, stored, levels] = await Promise.all([
+    claim(tx, proposals),
+    storeRecord(tx, record),
+    lockAndCount(tx, proposals),
+  ])
   const batch = new Batch({ levels, owner: options.owner, record: stored })
   for (const one of claimed) batch.add(one)
-  await batch.store(tx)
-  await options.raise(
-    tx,
-    claimed.map((one) => one.proposal.round),
-  )
+  const rounds = claimed.map((one) => one.proposal.round)
+  await Promise.all([batch.store(tx), options.raise(tx, rounds)])
   return proposals.map((proposal) => batch.result(taskIdOf(proposal.origin)))
 }
 
@@ -188,9 +187,10 @@ async function claim(tx: Sql, proposals: readonly Proposal[]): Promise<Claimed[]
     proposal.origin.kind === 'new' ? [proposal.origin.task] : [],
   )
   const seen = proposals.flatMap((proposal) => (proposal.origin.kind === 'queued' ? [proposal.origin] : []))
-  const stored = fresh.length > 0 ? await insertTasks(tx, fresh) : new Map<string, bigint>()
-  const rows =
-    seen.length > 0 ? await claimTasks(tx, seen) : new Map<string, { rounds: number; attempts: number }>()
+  const [stored, rows] = await Promise.all([
+    fresh.length > 0 ? insertTasks(tx, fresh) : new Map<string, bigint>(),
+    seen.length > 0 ? claimTasks(tx, seen) : new Map<string, { rounds: number; attempts: number }>(),
+  ])
   return proposals.flatMap((proposal): Claimed[] => {
     const { origin } = proposal
     const taskId = taskIdOf(origin)
@@ -202,18 +202,21 @@ async function claim(tx: Sql, proposals: readonly Proposal[]): Promise<Claimed[]
   })
 }
 
-/** Lock, then count in a statement of its own: the order that queues.md §0 finding 4 measured. */
-async function lockAndCount(tx: Sql, claimed: readonly Claimed[]): Promise<Levels> {
+/**
+ * Lock, then count in a statement of its own: the order that queues.md §0 finding 4 measured. Levels of those that turn out
+ * to be lost are locked as well, so that nobody has to wait for who is.
+ */
+async function lockAndCount(tx: Sql, proposals: readonly Proposal[]): Promise<Levels> {
   const channels = new Set<string>()
   const supplies = new Set<string>()
-  for (const { proposal } of claimed) {
+  for (const proposal of proposals) {
     if (proposal.kind !== 'reserve') continue
     channels.add(proposal.reservation.channelId)
     supplies.add(proposal.reservation.supplyId)
   }
   const ids = { channels: [...channels], supplies: [...supplies] }
-  await lockLevels(tx, ids)
-  return readLevels(tx, ids)
+  const [, levels] = await Promise.all([lockLevels(tx, ids), readLevels(tx, ids)])
+  return levels
 }
 
 /** What one level lacks for one more lease, or undefined where there is room. Both limits are checked at every grant. */
@@ -268,20 +271,24 @@ class Batch {
   }
 
   async store(tx: Sql): Promise<void> {
-    await insert(tx, INSERT_ROUNDS, this.#rounds)
-    if (this.#attempts.length > 0) {
-      const { rows } = await tx.query<{ id: string; fence: bigint }>(INSERT_ATTEMPTS, [
-        JSON.stringify(this.#attempts),
-      ])
-      for (const row of rows) this.#fences.set(row.id, row.fence)
-      if (rows.length !== this.#attempts.length) throw new Error('a granted attempt has no channel or supply')
-    }
-    await insert(tx, INSERT_LEASES, this.#leases)
-    await insert(tx, TASKS_RUNNING, this.#running)
-    await insert(tx, TASKS_WAITING, this.#waiting)
-    await insert(tx, TASKS_ROUNDS, this.#counted)
-    if (this.#leases.length > 0)
-      await tx.query(GRANTED_AT, [[...this.#granted.channel], [...this.#granted.supply]])
+    await Promise.all([
+      insert(tx, INSERT_ROUNDS, this.#rounds),
+      this.#storeAttempts(tx),
+      insert(tx, INSERT_LEASES, this.#leases),
+      insert(tx, TASKS_RUNNING, this.#running),
+      insert(tx, TASKS_WAITING, this.#waiting),
+      insert(tx, TASKS_ROUNDS, this.#counted),
+      this.#leases.length > 0 &&
+        tx.query(GRANTED_AT, [[...this.#granted.channel], [...this.#granted.supply]]),
+    ])
+  }
+
+  async #storeAttempts(tx: Sql): Promise<void> {
+    if (this.#attempts.length === 0) return
+    const values = [JSON.stringify(this.#attempts)]
+    const { rows } = await tx.query<{ id: string; fence: bigint }>(INSERT_ATTEMPTS, values)
+    for (const row of rows) this.#fences.set(row.id, row.fence)
+    if (rows.length !== this.#attempts.length) throw new Error('a granted attempt has no channel or supply')
   }
 
   #store(taskId: string, number: number, end: RoundEnd): void {

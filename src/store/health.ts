@@ -73,8 +73,7 @@ const GIVEN = {
 const GIVE = {
   name: 'give-news',
   text: `insert into attempt_news (attempt_id, level, kind)
-    select attempt_id, level, kind from jsonb_to_recordset($1::jsonb) n(attempt_id uuid, level text, kind text)
-    order by attempt_id, level, kind on conflict do nothing returning attempt_id, level, kind`,
+    select attempt_id, level, kind from jsonb_to_recordset($1::jsonb) n(attempt_id uuid, level text, kind text)`,
 }
 
 interface Given {
@@ -120,21 +119,14 @@ class LevelRows {
     const idsOf = (kind: LevelKind) => [
       ...new Set(levels.filter((level) => level.kind === kind).map((level) => level.id)),
     ]
-    const ids = { channels: idsOf('channel'), supplies: idsOf('supply') }
-    await lockLevels(tx, ids)
-    const rows: Map<string, Held> = new Map()
-    for (const [kind, wanted] of [
-      ['channel', ids.channels],
-      ['supply', ids.supplies],
-    ] as const) {
-      if (wanted.length === 0) continue
-      const { rows: stored } = await tx.query<HealthDbRow>(READ[kind], [wanted])
-      for (const one of stored) {
-        const row = healthFromColumns({ ...one, epoch: Number(one.epoch) })
-        const level = { kind, id: one.id }
-        rows.set(keyOf(level), { level, row, now: one.now, changed: false })
-      }
-    }
+    const [channels, supplies] = [idsOf('channel'), idsOf('supply')]
+    // Read by statements of their own, which see what was committed before the locks were had.
+    const [, ...stored] = await Promise.all([
+      lockLevels(tx, { channels, supplies }),
+      readRows(tx, 'channel', channels),
+      readRows(tx, 'supply', supplies),
+    ])
+    const rows = new Map(stored.flat().map((held) => [keyOf(held.level), held]))
     return new LevelRows(rows)
   }
 
@@ -154,15 +146,30 @@ class LevelRows {
   }
 
   async store(tx: Sql): Promise<void> {
-    const changed = [...this.#rows.values()].filter((held) => held.changed)
-    for (const kind of ['channel', 'supply'] as const) {
-      const rows = changed
-        .filter(({ level }) => level.kind === kind)
-        .map(({ level, row }) => ({ id: level.id, ...healthToColumns(row) }))
-      if (rows.length > 0) await tx.query(WRITES[kind], [JSON.stringify(rows)])
-    }
-    if (this.#events.length > 0) await tx.query(EVENTS, [JSON.stringify(this.#events)])
+    await Promise.all([
+      this.#storeRows(tx, 'channel'),
+      this.#storeRows(tx, 'supply'),
+      this.#events.length > 0 && tx.query(EVENTS, [JSON.stringify(this.#events)]),
+    ])
   }
+
+  async #storeRows(tx: Sql, kind: LevelKind): Promise<void> {
+    const rows = [...this.#rows.values()]
+      .filter(({ level, changed }) => changed && level.kind === kind)
+      .map(({ level, row }) => ({ id: level.id, ...healthToColumns(row) }))
+    if (rows.length > 0) await tx.query(WRITES[kind], [JSON.stringify(rows)])
+  }
+}
+
+async function readRows(tx: Sql, kind: LevelKind, ids: readonly string[]): Promise<Held[]> {
+  if (ids.length === 0) return []
+  const { rows } = await tx.query<HealthDbRow>(READ[kind], [ids])
+  return rows.map((one) => ({
+    level: { kind, id: one.id },
+    row: healthFromColumns({ ...one, epoch: Number(one.epoch) }),
+    now: one.now,
+    changed: false,
+  }))
 }
 
 function keyOf(level: Level): string {
@@ -190,6 +197,13 @@ function eventRow(
   }
 }
 
+/** News that was judged under the locks of its levels, and is not stored yet. */
+export interface HeardNews {
+  /** Of each that was not already told. */
+  readonly steps: readonly { readonly told: LevelNews; readonly step: Step }[]
+  readonly store: () => Promise<void>
+}
+
 /**
  * Let news count, of one attempt or of many: channels before supplies, and for each of them in the order given. Answers the
  * step of each that was not already told.
@@ -198,13 +212,23 @@ export async function applyLevelNews(
   tx: Sql,
   news: readonly LevelNews[],
   settings: HealthSettings,
-): Promise<{ readonly told: LevelNews; readonly step: Step }[]> {
-  const fresh = await firstTimes(tx, news)
-  if (fresh.length === 0) return []
-  const rows = await LevelRows.lock(
-    tx,
-    fresh.map(({ level, id }) => ({ kind: level, id })),
-  )
+): Promise<HeardNews['steps']> {
+  const heard = await hearNews(tx, news, settings)
+  await heard.store()
+  return heard.steps
+}
+
+/** The half of it that reads, for those who have more to store with it. */
+export async function hearNews(
+  tx: Sql,
+  news: readonly LevelNews[],
+  settings: HealthSettings,
+): Promise<HeardNews> {
+  if (news.length === 0) return { steps: [], store: async () => {} }
+  const levels = news.map(({ level, id }) => ({ kind: level, id }))
+  // What was told is read under the level's lock, which everybody holds who tells it something.
+  const [rows, given] = await Promise.all([LevelRows.lock(tx, levels), newsGiven(tx, news)])
+  const fresh = firstTimes(news, given)
   const ordered = [...fresh].sort((a, b) => compareKeys(a.level + a.id, b.level + b.id))
   const steps = ordered.map((told) => {
     const level = { kind: told.level, id: told.id, attemptId: told.attemptId }
@@ -213,8 +237,12 @@ export async function applyLevelNews(
     )
     return { told, step }
   })
-  await rows.store(tx)
-  return steps
+  return {
+    steps,
+    store: async () => {
+      await Promise.all([note(tx, fresh), rows.store(tx)])
+    },
+  }
 }
 
 function compareKeys(a: string, b: string): number {
@@ -222,40 +250,39 @@ function compareKeys(a: string, b: string): number {
   return a < b ? -1 : 1
 }
 
-/** HLT-19: what an attempt has not told the level before, now noted as told. */
-async function firstTimes(tx: Sql, news: readonly LevelNews[]): Promise<LevelNews[]> {
+/** The kinds of news that each attempt has told each level. */
+type GivenNews = Map<string, Set<NewsKind>>
+
+async function newsGiven(tx: Sql, news: readonly LevelNews[]): Promise<GivenNews> {
   const attempts = [...new Set(news.flatMap((told) => told.attemptId ?? []))]
-  if (attempts.length === 0) return [...news]
-  const given = new Map<string, Set<NewsKind>>()
+  const given: GivenNews = new Map()
+  if (attempts.length === 0) return given
   for (const row of (await tx.query<Given>(GIVEN, [attempts])).rows) addTo(given, row)
-  const fresh = news.filter((told) => {
+  return given
+}
+
+/** HLT-19: what an attempt has not told the level before. */
+function firstTimes(news: readonly LevelNews[], given: GivenNews): LevelNews[] {
+  return news.filter((told) => {
     if (told.attemptId === null) return true
     const row = { attempt_id: told.attemptId, level: told.level, kind: told.news.kind }
     if (!mayGive(row.kind, given.get(`${row.attempt_id} ${row.level}`) ?? new Set())) return false
     addTo(given, row)
     return true
   })
-  const noted = await note(tx, fresh)
-  return fresh.filter((told) => told.attemptId === null || noted.has(noteOf(told)))
 }
 
-function addTo(given: Map<string, Set<NewsKind>>, row: Given): void {
+function addTo(given: GivenNews, row: Given): void {
   const key = `${row.attempt_id} ${row.level}`
   const kinds = given.get(key)
   if (kinds) kinds.add(row.kind)
   else given.set(key, new Set([row.kind]))
 }
 
-/** Who tells the same at the same time waits here for the first, and finds it told. */
-async function note(tx: Sql, fresh: readonly LevelNews[]): Promise<ReadonlySet<string>> {
+/** All of it, or nothing of the transaction: whoever else had told it would have been seen under the level's lock. */
+async function note(tx: Sql, fresh: readonly LevelNews[]): Promise<void> {
   const rows = fresh.flatMap((told) =>
     told.attemptId === null ? [] : [{ attempt_id: told.attemptId, level: told.level, kind: told.news.kind }],
   )
-  if (rows.length === 0) return new Set()
-  const { rows: noted } = await tx.query<Given>(GIVE, [JSON.stringify(rows)])
-  return new Set(noted.map((row) => `${row.attempt_id} ${row.level} ${row.kind}`))
-}
-
-function noteOf(told: LevelNews): string {
-  return `${told.attemptId} ${told.level} ${told.news.kind}`
+  if (rows.length > 0) await tx.query(GIVE, [JSON.stringify(rows)])
 }

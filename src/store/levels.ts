@@ -95,13 +95,17 @@ export interface LevelIds {
 
 /** The rule of lock order, in one place: channels by ID, then supplies by ID. Tasks and attempts were locked before. */
 export async function lockLevels(tx: Sql, ids: LevelIds): Promise<void> {
-  if (ids.channels.length > 0) await tx.query(LOCK_CHANNELS, [[...ids.channels].sort()])
-  if (ids.supplies.length > 0) await tx.query(LOCK_SUPPLIES, [[...ids.supplies].sort()])
+  await Promise.all([
+    ids.channels.length > 0 && tx.query(LOCK_CHANNELS, [[...ids.channels].sort()]),
+    ids.supplies.length > 0 && tx.query(LOCK_SUPPLIES, [[...ids.supplies].sort()]),
+  ])
 }
 
 export async function readLevels(sql: Sql, ids: LevelIds): Promise<Levels> {
-  const channels = (await sql.query<LevelRow>(CHANNELS, [ids.channels])).rows
-  const supplies = (await sql.query<SupplyRow>(SUPPLIES, [ids.supplies])).rows
+  const [{ rows: channels }, { rows: supplies }] = await Promise.all([
+    sql.query<LevelRow>(CHANNELS, [ids.channels]),
+    sql.query<SupplyRow>(SUPPLIES, [ids.supplies]),
+  ])
   const now = Math.max(0, ...channels.map((row) => row.now), ...supplies.map((row) => row.now))
   return {
     now,

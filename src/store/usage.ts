@@ -52,10 +52,12 @@ export interface EndedTask {
 /** End tasks that have not ended, with their usage records; all, or none. */
 export async function endTasks(tx: Sql, ended: readonly EndedTask[]): Promise<void> {
   if (ended.length === 0) return
-  const { rowCount } = await tx.query(END, [JSON.stringify(ended.map(endRow))])
+  const [{ rowCount }] = await Promise.all([
+    tx.query(END, [JSON.stringify(ended.map(endRow))]),
+    recordUsage(tx, ended),
+  ])
   if (rowCount !== ended.length)
     throw new Error(`one of these tasks had ended already: ${ended.map(({ id }) => id).join(', ')}`)
-  await recordUsage(tx, ended)
 }
 
 function endRow({ id, end }: EndedTask) {

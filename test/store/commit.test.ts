@@ -158,6 +158,41 @@ describe('a transaction that failed before COMMIT was sent', () => {
     expect(await ids()).toEqual([])
   })
 
+  it('is refused while a statement of it is unanswered: it may have failed, or not be over', async () => {
+    let left: Promise<unknown> | undefined
+    const body = async (tx: Sql) => {
+      left = tx.query('insert into entry select 1 from pg_sleep(0.1)')
+    }
+    await expect(test.db.transaction(body)).rejects.toThrow(/committed with 1 statements unanswered/)
+    await left
+    expect(await ids()).toEqual([])
+  })
+
+  it('runs statements given together in their order, each seeing what the one before it wrote', async () => {
+    const body = (tx: Sql) =>
+      Promise.all([
+        tx.query('insert into entry values (1)'),
+        tx.query('insert into entry select max(id) + 1 from entry'),
+        tx.query<{ ids: number[] }>('select array_agg(id order by id) as ids from entry'),
+      ])
+    const [, , { rows }] = await test.db.transaction(body)
+    expect(rows).toEqual([{ ids: [1, 2] }])
+    expect(await ids()).toEqual([1, 2])
+  })
+
+  it('says the error of the one that failed, not of those given with it, and leaves nothing', async () => {
+    const body = (tx: Sql) =>
+      Promise.all([
+        tx.query('insert into entry values (1)'),
+        tx.query('select 1 / 0'),
+        tx.query('insert into entry values (2)'),
+      ])
+    await expect(test.db.transaction(body)).rejects.toMatchObject({ code: '22012' })
+    expect(await ids()).toEqual([])
+    await test.db.transaction((tx) => tx.query('insert into entry values (3)'))
+    expect(await ids()).toEqual([3])
+  })
+
   it('does not let a late statement into another’s transaction', async () => {
     let late: { query(text: string): Promise<unknown> } | undefined
     await test.db.transaction(async (tx) => {

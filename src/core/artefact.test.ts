@@ -70,6 +70,57 @@ describe('what a film says of itself', () => {
     expect(measureMovie(moov(mvhd(1000, 0), trak('vide', 4, 4))).seconds).toBeNull()
   })
 
+  it('DEG-7: its frame also from a long head, from one with more behind it, and from none that is cut off', () => {
+    const head = (version: number, at: number, length: number) => {
+      const body = Buffer.alloc(length)
+      body[0] = version
+      body[1] = 1
+      if (length >= at + 6) body.writeUInt16BE(1280, at)
+      if (length >= at + 6) body.writeUInt16BE(720, at + 4)
+      return box('tkhd', body)
+    }
+    const frame = (...heads: Uint8Array[]) => {
+      const { width, height } = measureMovie(box('trak', ...heads, box('mdia', hdlr('vide'))))
+      return [width, height]
+    }
+    expect(frame(head(1, 88, 96))).toEqual([1280, 720])
+    expect(frame(head(1, 88, 120))).toEqual([1280, 720])
+    expect(frame(head(0, 76, 84))).toEqual([1280, 720])
+    expect(frame(head(2, 76, 120))).toEqual([1280, 720])
+    expect(frame(head(0, 76, 83))).toEqual([null, null])
+    expect(frame(head(1, 88, 95))).toEqual([null, null])
+    expect(frame(head(0, 76, 60))).toEqual([null, null])
+    expect(frame()).toEqual([null, null])
+  })
+
+  it('DEG-7: its sound from the shortest box that can name it, and nothing from a shorter one', () => {
+    const named = (...name: Uint8Array[]) =>
+      measureMovie(box('trak', tkhd(0, 0), box('mdia', box('hdlr', Buffer.alloc(8), ...name)))).audio
+    expect(named(Buffer.from('soun'))).toBe(true)
+    expect(named(Buffer.from('sou'))).toBe(false)
+  })
+
+  it.each([
+    [20, 0, 5],
+    [19, 0, null],
+    [32, 1, 5],
+    [31, 1, null],
+  ])('DEG-7: its duration from a head of %d bytes, version %d: %s', (length, version, expected) => {
+    const body = Buffer.alloc(40)
+    body[0] = version
+    body.writeUInt32BE(10, version === 1 ? 20 : 12)
+    body.writeUInt32BE(50, version === 1 ? 28 : 16)
+    expect(measureMovie(box('mvhd', body.subarray(0, length))).seconds).toBe(expected)
+  })
+
+  it('DEG-7: no more than a thousand boxes are read, and none behind one that is cut off', () => {
+    const many = (count: number) => new Array<Uint8Array>(count).fill(box('free'))
+    expect(measureMovie(moov(...many(999), trak('soun'))).audio).toBe(true)
+    expect(measureMovie(moov(...many(1000), trak('soun'))).audio).toBeNull()
+    const cut = Buffer.from([0, 0, 1, 0, ...Buffer.from('free')])
+    expect(measureMovie(moov(cut, trak('soun'))).audio).toBeNull()
+  })
+
   it('DEG-7: no bytes, however they lie, make it throw or read beyond them', () => {
     const sound = moov(mvhd(1000, 5000), trak('vide', 1280, 720), trak('soun'))
     fc.assert(
@@ -103,6 +154,22 @@ describe('what a film says of itself', () => {
       ]),
       { type: 'mdat', start: 16, end: 2 ** 32 },
     ],
+    ['an empty one', box('free'), { type: 'free', start: 8, end: 8 }],
+    [
+      'an empty large one',
+      Buffer.from([0, 0, 0, 1, ...Buffer.from('free'), 0, 0, 0, 0, 0, 0, 0, 16]),
+      { type: 'free', start: 16, end: 16 },
+    ],
+    [
+      'the largest one',
+      Buffer.from([0, 0, 0, 1, ...Buffer.from('mdat'), 0, 0x1f, 255, 255, 255, 255, 255, 255]),
+      { type: 'mdat', start: 16, end: Number.MAX_SAFE_INTEGER },
+    ],
+    [
+      'one larger than a number can tell',
+      Buffer.from([0, 0, 0, 1, ...Buffer.from('mdat'), 0, 0x20, 0, 0, 0, 0, 0, 0]),
+      null,
+    ],
     ['one shorter than its head', Buffer.from([0, 0, 0, 7, ...Buffer.from('mdat')]), null],
     [
       'a large one shorter than its head',
@@ -130,6 +197,9 @@ describe('less than promised', () => {
     ['longer', { seconds: 9 }],
     ['larger', { width: 1920, height: 1080 }],
     ['704 lines', { width: 1280, height: 704 }],
+    ['90 % of the lines', { width: 1152, height: 648 }],
+    ['a width without a height', { width: 100, height: null }],
+    ['a height without a width', { width: null, height: 100 }],
     ['nothing known', { seconds: null, width: null, height: null, audio: null }],
   ])('DEG-7: %s is no shortfall', (_, more) => {
     expect(shortfallsOf({ ...GOOD, ...more }, PROMISED)).toEqual([])
@@ -158,6 +228,8 @@ describe('less than promised', () => {
       ),
     ).toEqual([])
     expect(shortfallsOf(GOOD, { ...PROMISED, aspectRatio: '0:9' })).toEqual([])
+    expect(shortfallsOf(GOOD, { ...PROMISED, aspectRatio: '9:0' })).toEqual([])
+    expect(shortfallsOf(GOOD, { ...PROMISED, aspectRatio: '9:16' })).toEqual(['aspect_ratio'])
   })
 
   it.each([
@@ -165,9 +237,90 @@ describe('less than promised', () => {
     ['2048x2048', 1844, 1844, []],
     ['2048x2048', 1843, 2048, ['resolution']],
     ['2048x2048', 2048, 1024, ['resolution']],
+    ['1000x1000', 900, 1000, []],
+    ['1000x1000', 1000, 900, []],
+    ['2048x2048', null, 10, []],
+    ['2048x2048', 10, null, []],
+    ['0x2048', 10, 10, []],
+    ['2048x0', 10, 10, []],
     ['2K', 10, 10, []],
-  ])('DEG-7: of a picture of %s, %d by %d: %j', (size, width, height, expected) => {
+  ])('DEG-7: of a picture of %s, %s by %s: %j', (size, width, height, expected) => {
     expect(pictureShortfallsOf({ seconds: null, audio: null, width, height }, size)).toEqual(expected)
+  })
+})
+
+describe('what a picture says of itself', () => {
+  const png = (length: number, name = 'PNG', chunk = 'IHDR') => {
+    const bytes = Buffer.alloc(32)
+    bytes[0] = 0x89
+    bytes.write(name, 1, 'latin1')
+    bytes.write(chunk, 12, 'latin1')
+    bytes.writeUInt32BE(640, 16)
+    bytes.writeUInt32BE(480, 20)
+    return bytes.subarray(0, length)
+  }
+  const webp = (chunk: string, write: (bytes: Buffer) => void, names = ['RIFF', 'WEBP']) => {
+    const bytes = Buffer.alloc(30)
+    bytes.write(names[0] ?? '', 0, 'latin1')
+    bytes.write(names[1] ?? '', 8, 'latin1')
+    bytes.write(chunk, 12, 'latin1')
+    write(bytes)
+    return bytes
+  }
+  const lossy = (bytes: Buffer) => {
+    // The two upper bits of each are a scale.
+    bytes.writeUInt16LE(0xc000 | 640, 26)
+    bytes.writeUInt16LE(0x4000 | 480, 28)
+  }
+  const lossless = (bytes: Buffer) => bytes.writeUInt32LE((0x3 << 28) | (479 << 14) | 639, 21)
+  const extended = (bytes: Buffer) => {
+    bytes.writeUInt32LE(639 << 8, 23)
+    bytes.writeUInt32LE(479 << 8, 26)
+  }
+  const frame = (marker: number) => [0xff, marker, 0, 11, 8, 480 >> 8, 480 & 255, 640 >> 8, 640 & 255]
+  const segment = (marker: number, length = 4) => [
+    0xff,
+    marker,
+    0,
+    length,
+    ...new Array<number>(Math.max(0, length - 2)).fill(0),
+  ]
+  const jpeg = (...parts: readonly number[][]) => Buffer.from([0xff, 0xd8, ...parts.flat()])
+  const SIZE = { seconds: null, audio: null, width: 640, height: 480 }
+  const repeated = (count: number, part: readonly number[]) => new Array<number[]>(count).fill([...part])
+
+  it.each<[string, Buffer, typeof SIZE | null]>([
+    ['a PNG', png(32), SIZE],
+    ['the shortest PNG', png(24), SIZE],
+    ['a PNG that is cut off', png(23), null],
+    ['no PNG', png(32, 'PNX'), null],
+    ['a PNG that begins with something else', png(32, 'PNG', 'IDAT'), null],
+    ['a lossy WebP', webp('VP8 ', lossy), SIZE],
+    ['a lossless WebP', webp('VP8L', lossless), SIZE],
+    ['an extended WebP', webp('VP8X', extended), SIZE],
+    ['a WebP of another kind', webp('VP8?', lossy), null],
+    ['a WebP that is cut off', webp('VP8 ', lossy).subarray(0, 29), null],
+    ['another RIFF', webp('VP8 ', lossy, ['RIFF', 'WAVE']), null],
+    ['no RIFF', webp('VP8 ', lossy, ['RIFX', 'WEBP']), null],
+    ['a JPEG', jpeg(frame(0xc0)), SIZE],
+    ['the last kind of a JPEG', jpeg(frame(0xcf)), SIZE],
+    ['a JPEG with segments before', jpeg(segment(0xe0, 16), segment(0xdb, 6), frame(0xc2)), SIZE],
+    ['a JPEG with tables before', jpeg(segment(0xc4), segment(0xc8), segment(0xcc), frame(0xc2)), SIZE],
+    ['a JPEG with neighbours of frames before', jpeg(segment(0xbf), frame(0xc1)), SIZE],
+    ['a JPEG with what stands alone', jpeg([0xff, 0x01, 0xff, 0xd0, 0xff, 0xd8], frame(0xc3)), SIZE],
+    ['a JPEG with a segment behind what stands alone', jpeg(segment(0xd9, 6), frame(0xc3)), SIZE],
+    ['a JPEG with filling', jpeg([0xff, 0xff, 0xff], frame(0xc3)), SIZE],
+    ['a JPEG with a segment without a length', jpeg([0xff, 0xe0, 0, 0], frame(0xc3)), SIZE],
+    ['a JPEG with a segment of one byte', jpeg([0xff, 0xe0, 0, 1], frame(0xc3)), SIZE],
+    ['a JPEG that is cut off', jpeg(frame(0xc0).slice(0, 8)), null],
+    ['a JPEG that loses its way', jpeg([0, 0xc0, 0, 4], frame(0xc0)), null],
+    ['a JPEG of two thousand segments', jpeg(...repeated(1999, segment(0xe0)), frame(0xc0)), SIZE],
+    ['a JPEG of more', jpeg(...repeated(2000, segment(0xe0)), frame(0xc0)), null],
+    ['a JPEG of two bytes', Buffer.from([0xff, 0xd8]), null],
+    ['no JPEG', Buffer.from([0xff, 0xd9, ...frame(0xc0)]), null],
+    ['nothing', Buffer.alloc(0), null],
+  ])('DEG-7: %s', (_, bytes, expected) => {
+    expect(measurePicture(bytes)).toEqual(expected)
   })
 })
 

@@ -42,14 +42,14 @@ export function shortfallsOf(measured: Measured, promised: PromisedVideo): Short
 }
 
 function isOtherRatio(measured: number, promised: string): boolean {
-  const [wide, high] = /^(\d{1,3}):(\d{1,3})$/.exec(promised)?.slice(1).map(Number) ?? []
+  const [wide, high] = /^(\d+):(\d+)$/.exec(promised)?.slice(1).map(Number) ?? []
   if (!wide || !high) return false
   return Math.abs(measured / (wide / high) - 1) > RATIO_SHARE
 }
 
 /** In what a picture is less than `2048x2048`; nothing is said of sizes that are names. */
 export function pictureShortfallsOf(measured: Measured, size: string): Shortfall[] {
-  const [width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(size)?.slice(1).map(Number) ?? []
+  const [width, height] = /^(\d+)x(\d+)$/.exec(size)?.slice(1).map(Number) ?? []
   if (!width || !height || measured.width === null || measured.height === null) return []
   const isSmaller = measured.width < width * LINES_SHARE || measured.height < height * LINES_SHARE
   return isSmaller ? ['resolution'] : []
@@ -70,8 +70,7 @@ const LARGE_HEAD_BYTES = 16
 /** The head of a box at the start of `bytes`, which lies at `at` of `size` bytes in all. null: no head of a box. */
 export function boxAt(bytes: Uint8Array, at: number, size: number): Box | null {
   const view = viewOf(bytes)
-  if (view.byteLength < HEAD_BYTES) return null
-  const type = textOf(bytes.subarray(4, 8))
+  const type = textOf(bytes.subarray(4, HEAD_BYTES))
   if (!/^[\x20-\x7e]{4}$/.test(type)) return null
   const short = view.getUint32(0)
   // 0: to the end of the file; 1: the length stands behind the type.
@@ -133,7 +132,7 @@ function boxesIn(bytes: Uint8Array, type: string): Uint8Array[] {
   let at = 0
   for (let n = 0; n < MOST_BOXES && at < bytes.length; n += 1) {
     const box = boxAt(bytes.subarray(at, at + LARGE_HEAD_BYTES), at, bytes.length)
-    if (!box || box.end > bytes.length || box.end <= at) break
+    if (!box || box.end > bytes.length) break
     if (box.type === type) found.push(bytes.subarray(box.start, box.end))
     at = box.end
   }

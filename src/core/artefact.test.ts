@@ -239,6 +239,7 @@ describe('less than promised', () => {
     ['2048x2048', 2048, 1024, ['resolution']],
     ['1000x1000', 900, 1000, []],
     ['1000x1000', 1000, 900, []],
+    ['2048x1024', 2048, 1024, []],
     ['2048x2048', null, 10, []],
     ['2048x2048', 10, null, []],
     ['0x2048', 10, 10, []],
@@ -339,11 +340,13 @@ describe('a picture that is cut off', () => {
 
   it.each([
     ['a PNG with its end', png(...END_OF_PNG), false],
+    ['a PNG with one byte behind it', png(...END_OF_PNG, ...behind(1)), false],
     ['a PNG with something behind it', png(...END_OF_PNG, ...behind(64 * 1024 - 4)), false],
     ['a PNG with its end far from the end of the file', png(...END_OF_PNG, ...behind(64 * 1024 - 3)), true],
     ['a PNG with half of its end', png(...END_OF_PNG.slice(0, 3)), true],
     ['a JPEG with its end', jpeg(0xff, 0xd9), false],
     ['a JPEG with half of its end', jpeg(0xff), true],
+    ['a JPEG with the other half', jpeg(0xd9), true],
     ['a WebP as long as it says', webp(12, 20), false],
     ['a WebP longer than it says', webp(12, 24), false],
     ['a WebP shorter than it says', webp(13, 20), true],

@@ -18,7 +18,7 @@ const TEXT: Readonly<Record<AttemptAlert, { severity: Severity; message: string 
   },
   orphan_result: {
     severity: 'warning',
-    message: 'A result came after its task had ended; its cost is recorded.',
+    message: 'A job was made that nobody gets; its cost is recorded.',
   },
   request_unsendable: { severity: 'high', message: 'A stored request could not be opened for sending.' },
 }

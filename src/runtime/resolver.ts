@@ -159,7 +159,9 @@ class Search {
 
   async run(): Promise<Look> {
     const whys: string[] = []
-    for (const way of [() => this.#byHint(), () => this.#byClientId(), () => this.#byTime()]) {
+    // Of what has its job, only the other one is looked for that a callback has named.
+    const ways = [() => this.#byHint(), () => this.#byClientId(), () => this.#byTime()]
+    for (const way of this.#ports.lost.provider_task_id === null ? ways : ways.slice(0, 1)) {
       const finding = await way()
       if (finding === null) continue
       if (finding.kind !== 'open') return this.#look(finding)

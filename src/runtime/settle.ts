@@ -19,7 +19,6 @@ import {
   type LockedAttempt,
   lockTasksAndAttempts,
   markUncertain,
-  type TaskRow,
 } from '../store/attempts.ts'
 import type { Database, Sql } from '../store/database.ts'
 import { anySupplyFree } from '../store/levels.ts'
@@ -27,14 +26,16 @@ import { withPartition } from '../store/partitions.ts'
 import type { Releases } from '../store/releases.ts'
 import { markResolved, mayTakeJob } from '../store/resolution.ts'
 import { pastAttempts } from '../store/tasks.ts'
-import { backToQueue, endTasks, recordOrphan, recountCost } from '../store/usage.ts'
+import { backToQueue, endTasks, recountCost } from '../store/usage.ts'
 import { attemptAlerts, doubtAlerts, refusalAlerts } from './attempt-alerts.ts'
 import { Batches } from './batches.ts'
 import type { Journal } from './journal.ts'
 import { laneDigest } from './lane.ts'
+import { recordLateEnd, recordLateNews } from './orphans.ts'
 import { type GoodMove, type GoodOutcome, settleWell, tellerOf } from './settle-well.ts'
 import {
   type Billing,
+  costOfFailure,
   type Delivery,
   ended,
   endedWell,
@@ -175,7 +176,10 @@ export class Settle {
     if (!found) return { kind: 'stale' }
     const { task, attempt } = found
     if (attempt.fence !== which.fence) return { kind: 'stale' }
-    if (!EXPECTED[outcome.kind].includes(attempt.state)) return this.#late(tx, task, attempt, outcome)
+    if (!EXPECTED[outcome.kind].includes(attempt.state)) {
+      await recordLateNews(tx, { task, attempt }, outcome)
+      return { kind: 'stale' }
+    }
     const release = await this.#releaseOf(tx, attempt)
     return this.#move({ ...found, tx, release, mine: isWaitedFor(found) }, outcome)
   }
@@ -269,7 +273,7 @@ export class Settle {
     await this.#end(at, past)
     await this.#tell(at, { kind: 'fault', fault: outcome.fault })
     await raiseAlerts(at.tx, await refusalAlerts(at.tx, at.attempt, outcome.fault))
-    if (!at.mine) return this.#orphan(at, 'failed', past.cost)
+    if (!at.mine) return this.#afterEnd(at, 'failed', past.cost)
     if (at.task.cancel_requested_at !== null) return this.#endCancelled(at)
     const otherSupplyFree = await anySupplyFree(at.tx, otherSupplies(at, outcome.fault))
     const next = nextAfterFailure({ ...at, otherSupplyFree }, outcome.fault)
@@ -285,7 +289,7 @@ export class Settle {
     // An image's answer is acceptance and result in one.
     if (at.attempt.kind === 'image') await this.#tell(at, { kind: 'accepted' })
     await this.#tell(at, { kind: 'finished', durationMs: outcome.durationMs })
-    return this.#orphan(at, 'finished', end.cost)
+    return this.#afterEnd(at, 'finished', end.cost)
   }
 
   async #well(at: Locked, outcome: GoodOutcome): Promise<Settled> {
@@ -315,14 +319,16 @@ export class Settle {
   async #cancelled(at: Locked): Promise<Settled> {
     const wanted = at.task.cancel_requested_at !== null
     const why = wanted ? 'cancelled for the customer' : 'cancelled at the provider, not by us'
+    const cost = costOfFailure(at.attempt, null)
     await this.#end(at, {
       ...abandoned(why),
+      cost,
       state: wanted ? 'cancelled' : 'failed',
       ...(wanted
         ? {}
         : { category: 'supply', scope: 'supply', retryable: false, code: 'cancelled_upstream' }),
     })
-    if (!at.mine) return { kind: 'ended', state: at.task.state, code: null }
+    if (!at.mine) return this.#afterEnd(at, 'cancelled', cost)
     return wanted ? this.#endCancelled(at) : this.#endFailed(at, 'attempts_exhausted')
   }
 
@@ -359,28 +365,11 @@ export class Settle {
     return endAttempts(at.tx, [{ id: at.attempt.id, end }], this.#ports.hintFrom())
   }
 
-  async #orphan(at: Locked, how: string, cost: bigint): Promise<Settled> {
-    if (cost > 0n) await recordOrphan(at.tx, { attemptId: at.attempt.id, taskId: at.task.id, how, cost })
+  /** What an attempt of a task that has ended cost after all (RTY-7). */
+  async #afterEnd(at: Locked, how: string, cost: bigint): Promise<Settled> {
+    if (cost > 0n) await recordLateEnd(at.tx, at.attempt, { how, cost })
     await recountCost(at.tx, at.task.id)
     return { kind: 'ended', state: at.task.state, code: null }
-  }
-
-  /** An answer after the deadline of its uncertainty: recorded with its cost, never delivered (UNK-5). */
-  async #late(tx: Sql, task: TaskRow, attempt: AttemptRow, outcome: Outcome): Promise<Settled> {
-    const accepted = outcome.kind === 'accepted' || outcome.kind === 'finished'
-    if (!accepted || attempt.state !== 'failed') return { kind: 'stale' }
-    if (outcome.kind === 'accepted' && outcome.found) {
-      if (!(await mayTakeJob(tx, attempt, outcome.providerTaskId))) return { kind: 'stale' }
-      await markResolved(tx, attempt.id, outcome.found)
-    }
-    await recordOrphan(tx, {
-      attemptId: attempt.id,
-      taskId: task.id,
-      how: `late_${outcome.kind}`,
-      cost: attempt.quote_micros,
-    })
-    await raiseAlerts(tx, attemptAlerts('orphan_result', attempt, 'accepted after its task had ended'))
-    return { kind: 'stale' }
   }
 
   async #requeue(at: Locked, next: { attempts: number; delayMs: number }): Promise<void> {

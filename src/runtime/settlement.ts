@@ -110,7 +110,7 @@ export function ended(
 }
 
 /** COST-7. An attempt that was never accepted was refused; one that was accepted is billed by its price list. */
-function costOfFailure(attempt: AttemptRow, billed: Billing): bigint {
+export function costOfFailure(attempt: AttemptRow, billed: Billing): bigint {
   if (typeof billed === 'object' && billed !== null) {
     const made = { kind: 'delivered', delivered: billed.places, asked: billed.asked } as const
     return costOfAttempt(made, { quote: attempt.quote_micros, billsFailures: attempt.bills_failures })

@@ -35,10 +35,14 @@ export interface AttemptRow {
   readonly polls: number
   readonly poll_failures: number
   readonly degraded: DegradedJson | null
+  /** Its own job's, and that of jobs which nobody was given. */
   readonly cost_micros: bigint
+  /** That of jobs which nobody was given, beyond its own. */
+  readonly orphan_cost_micros: bigint
   readonly category: string | null
   readonly error_code: string | null
   readonly called_back_at: number | null
+  readonly hinted_task_id: string | null
 }
 
 export interface DegradedJson {
@@ -182,7 +186,9 @@ const ACCEPTED = {
       provider_request_id = coalesce(w.request_id, a.provider_request_id), accepted_at = clock_timestamp(),
       run_deadline = clock_timestamp() + make_interval(secs => w.run_seconds),
       next_poll_at = clock_timestamp() + make_interval(secs => w.poll_seconds), owner = null, uncertain_deadline = null,
-      next_lookup_at = null, hinted_task_id = null
+      -- A callback has named another job: there are two (orphans.ts).
+      next_lookup_at = case when a.hinted_task_id <> w.provider_task_id then clock_timestamp() end,
+      hinted_task_id = nullif(a.hinted_task_id, w.provider_task_id)
     from jsonb_to_recordset($1::jsonb) w(id uuid, fence bigint, provider_task_id text, request_id text, run_seconds float8,
       poll_seconds float8)
     where a.id = w.id and a.fence = w.fence and a.state in ('submitting', 'submission_uncertain')`,
@@ -279,12 +285,13 @@ const END = {
   name: 'attempts-end',
   text: `update attempt a set state = w.state, ended_at = clock_timestamp(), owner = null, poll_owner = null, next_poll_at = null,
       -- What was given up is looked for once more: a job that turns up is recorded with its cost.
-      next_lookup_at = case when a.kind = 'video' and w.code = 'submission_unresolved' then clock_timestamp() + interval '1 hour' end,
+      next_lookup_at = case when a.kind = 'video' and w.code = 'submission_unresolved' then clock_timestamp() + interval '1 hour'
+        when a.hinted_task_id is not null then a.next_lookup_at end,
       number = case when w.state = 'abandoned' then null else a.number end,
       submitting_at = case when w.state = 'abandoned' then null else a.submitting_at end,
       category = w.category, scope = w.scope, retryable = w.retryable, may_change_supply = w.may_change_supply,
       error_code = w.code, error_message = w.message, provider_code = w.provider_code, http_status = w.http_status,
-      provider_request_id = coalesce(w.request_id, a.provider_request_id), cost_micros = w.cost, reported = w.reported,
+      provider_request_id = coalesce(w.request_id, a.provider_request_id), cost_micros = w.cost + a.orphan_cost_micros, reported = w.reported,
       fingerprint = coalesce(w.fingerprint, a.fingerprint)
     from jsonb_to_recordset($1::jsonb) w(id uuid, state text, category text, scope text, retryable boolean,
       may_change_supply boolean, code text, message text, provider_code text, http_status int, request_id text, cost bigint,

@@ -14,6 +14,8 @@ export interface LostRow {
   readonly credential_id: bigint
   readonly base_url: string
   readonly options: Record<string, unknown>
+  /** Known of an attempt whose second job is looked for. */
+  readonly provider_task_id: string | null
   readonly hinted_task_id: string | null
   readonly called_back_at: number | null
   readonly lookups: number
@@ -21,7 +23,7 @@ export interface LostRow {
 }
 
 const LOST_COLUMNS = `a.id, a.fence, a.state, a.error_code, a.channel_id, a.supply_id, a.provider, a.upstream_model, a.credential_id,
-      a.hinted_task_id, a.called_back_at, a.lookups, clock_timestamp() as now`
+      a.provider_task_id, a.hinted_task_id, a.called_back_at, a.lookups, clock_timestamp() as now`
 
 const CLAIM = {
   name: 'claim-lookups',
@@ -54,7 +56,7 @@ const AGAIN = {
   name: 'look-again',
   text: `update attempt set next_lookup_at = clock_timestamp() + make_interval(secs => $2::float8), lookup_note = $3,
       hinted_task_id = case when hinted_task_id is not distinct from $4 then null else hinted_task_id end
-    where id = $1 and state in ('submission_uncertain', 'failed')`,
+    where id = $1`,
 }
 
 /** Nothing was proved: look again later, or (`seconds` null) only when somebody asks. A hint that failed is dropped. */
@@ -68,10 +70,13 @@ export async function lookAgain(
 
 const TAKEN = {
   name: 'jobs-taken',
-  text: `select provider_task_id as id from attempt where channel_id = $1 and provider_task_id = any($2::text[]) and id <> $3`,
+  text: `select provider_task_id as id from attempt where channel_id = $1 and provider_task_id = any($2::text[]) and id <> $3
+    union all
+    select o.provider_task_id from orphan_result o join attempt a on a.id = o.attempt_id
+    where a.channel_id = $1 and o.provider_task_id = any($2::text[]) and a.id <> $3`,
 }
 
-/** Which of these jobs other attempts of the channel have. */
+/** Which of these jobs other attempts of the channel have, orphans among them. */
 export async function takenJobs(
   sql: Sql,
   channelId: string,
@@ -128,14 +133,22 @@ export async function rivalsOf(
 
 const NUDGE = {
   name: 'callback-nudge',
-  text: `update attempt set called_back_at = clock_timestamp(),
-      hinted_task_id = case when provider_task_id is null then coalesce(hinted_task_id, $2) else null end,
-      next_poll_at = case when state = 'accepted' and poll_owner is null then least(next_poll_at, clock_timestamp()) else next_poll_at end,
-      next_lookup_at = case when state = 'submission_uncertain' or (state = 'failed' and uncertain_at is not null)
-        then clock_timestamp() else next_lookup_at end
-    where id = $1 and state in ('submitting', 'submission_uncertain', 'accepted', 'failed')
-      and (called_back_at is null or called_back_at < clock_timestamp() - interval '200 milliseconds')
-    returning provider`,
+  text: `update attempt a set called_back_at = clock_timestamp(),
+      hinted_task_id = case when a.provider_task_id is null then coalesce(a.hinted_task_id, $2) when w.second then $2
+        else a.hinted_task_id end,
+      next_poll_at = case when a.state = 'accepted' and a.poll_owner is null then least(a.next_poll_at, clock_timestamp())
+        else a.next_poll_at end,
+      next_lookup_at = case when w.second or a.state = 'submission_uncertain'
+          or (a.state = 'failed' and a.uncertain_at is not null and a.provider_task_id is null)
+        then clock_timestamp() else a.next_lookup_at end
+    from (
+      -- Named is a job that is neither its own nor known as its orphan: its submission may have become two.
+      select id, coalesce(provider_task_id <> $2::text and hinted_task_id is distinct from $2 and not exists (
+          select from orphan_result o where o.attempt_id = id and o.provider_task_id = $2), false) as second
+      from attempt where id = $1 for no key update) w
+    where a.id = w.id and (w.second or (a.state in ('submitting', 'submission_uncertain', 'accepted', 'failed')
+      and (a.called_back_at is null or a.called_back_at < clock_timestamp() - interval '200 milliseconds')))
+    returning a.provider`,
 }
 
 /** A callback came: look now. Callbacks that come thick and fast are one. False: it changed nothing. */

@@ -148,16 +148,3 @@ export interface OutputOfTask extends JudgedOutput {
 export async function storeOutputs(tx: Sql, outputs: readonly OutputOfTask[]): Promise<void> {
   if (outputs.length > 0) await tx.query(OUTPUTS, [JSON.stringify(outputs)])
 }
-
-const ORPHAN = {
-  name: 'orphan-result',
-  text: `insert into orphan_result (attempt_id, task_id, how, cost_micros) values ($1, $2, $3, $4) on conflict (attempt_id) do nothing`,
-}
-
-/** A result that came after its task had ended: recorded with its cost, never delivered. */
-export async function recordOrphan(
-  tx: Sql,
-  orphan: { attemptId: string; taskId: string; how: string; cost: bigint },
-): Promise<void> {
-  await tx.query(ORPHAN, [orphan.attemptId, orphan.taskId, orphan.how, orphan.cost])
-}

@@ -88,8 +88,8 @@ const MUTANTS: readonly Mutant[] = [
   {
     loses: 'the cost of an orphan',
     file: SETTLE,
-    from: 'if (cost > 0n) await recordOrphan(',
-    to: 'if (cost < 0n) await recordOrphan(',
+    from: 'if (cost > 0n) await recordLateEnd(',
+    to: 'if (cost < 0n) await recordLateEnd(',
     tests: ['settle'],
   },
   {
@@ -102,8 +102,8 @@ const MUTANTS: readonly Mutant[] = [
   {
     loses: 'what health is told of a success',
     file: WELL,
-    from: 'await tellSuccesses(tx, moves.flatMap(tellings), ports.health)',
-    to: '',
+    from: 'await Promise.all([storeTold(tx, heard), deliver(tx, finished)])',
+    to: 'await deliver(tx, finished.slice(heard.length * 0))',
     tests: ['settle-together'],
   },
   {
@@ -116,8 +116,8 @@ const MUTANTS: readonly Mutant[] = [
   {
     loses: 'a wish to cancel, where the attempt failed',
     file: SETTLE,
-    from: "if (!at.mine) return this.#orphan(at, 'failed', past.cost)\n    if (at.task.cancel_requested_at !== null) return this.#endCancelled(at)",
-    to: "if (!at.mine) return this.#orphan(at, 'failed', past.cost)",
+    from: "if (!at.mine) return this.#afterEnd(at, 'failed', past.cost)\n    if (at.task.cancel_requested_at !== null) return this.#endCancelled(at)",
+    to: "if (!at.mine) return this.#afterEnd(at, 'failed', past.cost)",
     tests: ['settle'],
   },
   {

@@ -68,6 +68,25 @@ describe('cancelling', () => {
     expect(await usage()).toEqual([{ result: 'cancelled', error_code: null, cost_micros: 0n }])
   })
 
+  it('COST-7: where the supply bills failures, the job that was stopped is paid for', async () => {
+    const engine = await start({ defaults: { duration_ms: 60_000 } })
+    await system.applyText(
+      system.demo.replaceAll('prices:\n      rows:', 'prices:\n      bills_failures: true\n      rows:'),
+    )
+    await leaveOnly(system, ['seedance-north'])
+    await fault(system, { on: 'create', fault: { kind: 'stuck', in: 'queued' } })
+    const task = await admitted(system, engine)
+    const attempt = await attemptIn(system, task, 'accepted')
+    expect(attempt.quote_micros).toBeGreaterThan(0n)
+    expect(await engine.cancelTask(task)).toEqual({ kind: 'cancelled' })
+    expect(await attemptsOf(system, task)).toMatchObject([
+      { state: 'cancelled', cost_micros: attempt.quote_micros },
+    ])
+    expect(await usage()).toEqual([
+      { result: 'cancelled', error_code: null, cost_micros: attempt.quote_micros },
+    ])
+  })
+
   it('one that its provider will not stop is refused, and its result is delivered', async () => {
     const engine = await start()
     await leaveOnly(system, ['seedance-north'])

@@ -231,6 +231,7 @@ describe('a job that has been accepted', () => {
     expect(await rowsOf(system.db, 'select result, cost_micros from usage_record')).toEqual([
       { result: 'failed', cost_micros: attempt.quote_micros },
     ])
+    expect(await alertCodes(system)).toContain('orphan_result')
   })
 
   it("RTY-7: its lease is released at the end of the provider's maximum life", async () => {

@@ -203,7 +203,7 @@ export class Engine implements Dispatching {
     )
   }
 
-  runImage(request: IncomingRequest) {
+  runImage(request: IncomingRequest, started: () => void = () => {}) {
     const { db, assets, providers, journal, resultLifeMs } = this.#options
     const work = runImage(
       {
@@ -222,6 +222,7 @@ export class Engine implements Dispatching {
         pause: (ms) => sleep(ms),
       },
       request,
+      started,
     )
     // A client that hangs up does not stop the work (CUS-5); a process that stops waits for it.
     const tracked: Promise<unknown> = work.catch(() => undefined).finally(() => this.#images.delete(tracked))

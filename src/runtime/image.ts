@@ -54,11 +54,20 @@ interface Walk {
   readonly request: IncomingRequest
   readonly deadline: number
   readonly createdAt: number
+  readonly started: () => void
 }
 
-export async function runImage(ports: ImagePorts, request: IncomingRequest): Promise<ImageAnswer> {
+export async function runImage(
+  ports: ImagePorts,
+  request: IncomingRequest,
+  started: () => void,
+): Promise<ImageAnswer> {
   const earlier = await earlierTask(ports, request, 'image')
-  if (earlier) return earlier.kind === 'found' ? repeated(ports, request, earlier) : earlier
+  if (earlier?.kind === 'found') {
+    started()
+    return repeated(ports, request, earlier)
+  }
+  if (earlier) return earlier
   const judged = await judge(ports, request)
   const release = judged?.situation.release(request.modelId)
   if (!judged || !release) return { kind: 'rejected', taskId: null, code: 'model_not_available', param: null }
@@ -69,7 +78,7 @@ export async function runImage(ports: ImagePorts, request: IncomingRequest): Pro
   }
   if (verdict.result === 'wait') return notNow(ports, judged, verdict)
   const deadline = ports.clock() + release.imageTimeoutSeconds * 1000
-  return new ImageWalk(ports, { request, deadline, createdAt: judged.createdAt }).start(judged)
+  return new ImageWalk(ports, { request, deadline, createdAt: judged.createdAt, started }).start(judged)
 }
 
 async function notNow(ports: ImagePorts, judged: Judged, verdict: Waiting): Promise<ImageAnswer> {
@@ -143,6 +152,7 @@ class ImageWalk {
   async #lost(): Promise<ImageAnswer> {
     const earlier = await earlierTask(this.#ports, this.#walk.request, 'image')
     if (!earlier) throw new Error('an Idempotency-Key was held and is gone within one request')
+    this.#walk.started()
     return earlier.kind === 'found' ? repeated(this.#ports, this.#walk.request, earlier) : earlier
   }
 
@@ -255,6 +265,7 @@ class ImageWalk {
 
   async #attempt(granted: Reserved & { kind: 'granted' }): Promise<Settled> {
     const { settle, inHand } = this.#ports
+    this.#walk.started()
     inHand.add(granted.attemptId)
     try {
       return await settle.apply(granted.attemptId, granted.fence, await this.#tryOut(granted))

@@ -87,6 +87,7 @@ export type CancelAnswer =
 
 export interface Dispatching {
   admitVideo(request: IncomingRequest): Promise<VideoAdmission>
-  runImage(request: IncomingRequest): Promise<ImageAnswer>
+  /** `started` is called before the provider may be: what is thrown until then left nothing submitted. */
+  runImage(request: IncomingRequest, started?: () => void): Promise<ImageAnswer>
   cancelTask(taskId: string): Promise<CancelAnswer>
 }

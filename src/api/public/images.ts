@@ -74,8 +74,7 @@ async function generate(request: FastifyRequest, spool: Spool, deps: PublicDeps)
   if (release === undefined) throw unknownModel(fields.model)
   const { caller, id: requestId } = request
   const kept = await keepInputs(inputs, keeping(deps))
-  markRunning(request)
-  const answer = await deps.dispatching.runImage({
+  const incoming = {
     caller,
     modelId: fields.model,
     facts: imageFacts(fields, release, countsOf(inputs)),
@@ -87,7 +86,8 @@ async function generate(request: FastifyRequest, spool: Spool, deps: PublicDeps)
     },
     requestId,
     ...identity,
-  })
+  }
+  const answer = await deps.dispatching.runImage(incoming, () => markRunning(request))
   const sent = new Set(Object.keys(body.fields))
   const taskId = finishedTask(answer, { modelId: fields.model, release, sent })
   return answerOf(request, { taskId, asLinks: fields.response_format === 'url' }, deps)

@@ -32,7 +32,7 @@ const MUTANTS: readonly Mutant[] = [
   {
     loses: 'the slots of an attempt that ended',
     file: ATTEMPTS,
-    from: 'await tx.query(RELEASE_LEASES, [JSON.stringify(freed), hintFrom])',
+    from: 'tx.query(RELEASE_LEASES, [JSON.stringify(freed), hintFrom]),',
     to: '',
     tests: ['settle-together'],
   },
@@ -93,6 +93,34 @@ const MUTANTS: readonly Mutant[] = [
     tests: ['settle'],
   },
   {
+    loses: 'the charge for a second job, where its attempt ends later',
+    file: ATTEMPTS,
+    from: 'cost_micros = w.cost + a.orphan_cost_micros,',
+    to: 'cost_micros = w.cost,',
+    tests: ['../api/second-job'],
+  },
+  {
+    loses: 'that a job that was charged is not charged again',
+    file: 'src/runtime/orphans.ts',
+    from: 'if (!isOwn) return quote',
+    to: 'if (Date.now() > 0) return quote',
+    tests: ['../api/second-job'],
+  },
+  {
+    loses: 'that a job is told once',
+    file: 'src/runtime/orphans.ts',
+    from: 'if (await recordOrphan(tx, orphan)) await raiseAlerts',
+    to: 'if ((await recordOrphan(tx, orphan)) || Date.now() > 0) await raiseAlerts',
+    tests: ['../api/second-job'],
+  },
+  {
+    loses: 'what a cancelled job cost, where failures are billed',
+    file: SETTLE,
+    from: 'const cost = costOfFailure(at.attempt, null)',
+    to: 'const cost = 0n',
+    tests: ['cancel'],
+  },
+  {
     loses: 'what health is told of a failure',
     file: SETTLE,
     from: "await this.#tell(at, { kind: 'fault', fault: outcome.fault })\n    await raiseAlerts(at.tx, await refusalAlerts",
@@ -137,8 +165,8 @@ const MUTANTS: readonly Mutant[] = [
   {
     loses: 'whose result is whose, in a transaction of many',
     file: WELL,
-    from: 'outputs.map((output) => ({ ...output, task_id: at.task.id }))',
-    to: 'outputs.map((output) => ({ ...output, task_id: finished.at(-1)?.at.task.id ?? at.task.id, place: finished.findIndex((one) => one.at === at) }))',
+    from: 'of.map((output) => ({ ...output, task_id: at.task.id }))',
+    to: 'of.map((output) => ({ ...output, task_id: finished.at(-1)?.at.task.id ?? at.task.id, place: finished.findIndex((one) => one.at === at) }))',
     tests: ['settle-together'],
   },
   {

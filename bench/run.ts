@@ -5,15 +5,21 @@
 import { cpus, loadavg, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
 import { startCluster } from './speed/cluster.ts'
+import { processes, snapshot } from './speed/company.ts'
+import { memory, waiting } from './speed/crowd.ts'
 import { decisions } from './speed/decisions.ts'
 import { type Bench, type Figure, holds, type Line } from './speed/figure.ts'
 import { images } from './speed/images.ts'
 import { lifecycles, storage } from './speed/lifecycles.ts'
 import { installPeers } from './speed/peers.ts'
+import { poller } from './speed/poller.ts'
 import { profileLifecycles } from './speed/profile.ts'
 import { queueOnly } from './speed/queue-only.ts'
+import { soak } from './speed/soak.ts'
+import { start } from './speed/start.ts'
 import { statements } from './speed/statements.ts'
 import { tableOf } from './speed/table.ts'
+import { wake } from './speed/wake.ts'
 
 const FIGURES: readonly Figure[] = [
   {
@@ -26,7 +32,15 @@ const FIGURES: readonly Figure[] = [
   { name: 'queue', about: 'claim and completion alone', needsPeers: true, run: queueOnly },
   { name: 'decisions', about: 'decisions without a database', run: decisions },
   { name: 'images', about: 'images over HTTP, beside another gateway', needsPeers: true, run: images },
+  { name: 'waiting', about: 'lifecycles beside a million waiting tasks of another model', run: waiting },
+  { name: 'wake', about: 'from a freed slot to the next submission', run: wake },
+  { name: 'snapshot', about: 'lifecycles while a session holds a snapshot', run: snapshot },
+  { name: 'processes', about: 'lifecycles of four processes beside one', run: processes },
+  { name: 'memory', about: 'memory with a million queued and ten thousand running', run: memory },
+  { name: 'poller', about: 'ten thousand running jobs, looked after', run: poller },
+  { name: 'start', about: 'npm start to ready', run: start },
   { name: 'storage', about: 'bytes that a finished task leaves', run: storage },
+  { name: 'soak', about: 'at 80 % of the top rate, for --minutes', onlyNamed: true, run: soak },
 ]
 
 const HELP = `npm run bench -- [options]
@@ -35,6 +49,7 @@ const HELP = `npm run bench -- [options]
   --rounds N        rounds of each figure (5)
   --short           small sizes, one round: shows that the bench works, judges nothing
   --no-peers        ours alone, without installing what we are compared with
+  --minutes N       of the soak (30), which runs only where it is named
   --profile DIR     instead of figures: profiles of the lifecycle, into that folder
 
 Figures:
@@ -45,6 +60,7 @@ const { values } = parseArgs({
   options: {
     only: { type: 'string', multiple: true },
     rounds: { type: 'string' },
+    minutes: { type: 'string' },
     short: { type: 'boolean' },
     'no-peers': { type: 'boolean' },
     profile: { type: 'string' },
@@ -56,14 +72,18 @@ if (values.help) process.stdout.write(HELP)
 else process.exitCode = await main()
 
 async function main(): Promise<number> {
-  const chosen = choose((values.only ?? []).flatMap((names) => names.split(',')))
   const short = values.short ?? false
+  const chosen = choose(
+    (values.only ?? []).flatMap((names) => names.split(',')),
+    short,
+  )
   const peers = !short && !values['no-peers']
   if (peers && chosen.some((figure) => figure.needsPeers)) await installPeers(say)
   const cluster = await startCluster()
   const bench: Bench = {
     cluster,
     rounds: whole('rounds', values.rounds, short ? 1 : 5),
+    minutes: whole('minutes', values.minutes, 30),
     short,
     peers,
     say,
@@ -96,11 +116,13 @@ async function main(): Promise<number> {
   return failed || (!short && lines.some((line) => holds(line) === false)) ? 1 : 0
 }
 
-function choose(names: readonly string[]): readonly Figure[] {
+function choose(names: readonly string[], short: boolean): readonly Figure[] {
   const unknown = names.find((name) => !FIGURES.some((figure) => figure.name === name))
   if (unknown !== undefined)
     throw new Error(`--only has "${unknown}", but knows ${FIGURES.map((figure) => figure.name).join(', ')}`)
-  return names.length === 0 ? FIGURES : FIGURES.filter((figure) => names.includes(figure.name))
+  return FIGURES.filter(({ name, onlyNamed }) =>
+    names.length === 0 ? short || !onlyNamed : names.includes(name),
+  )
 }
 
 function whole(name: string, value: string | undefined, otherwise: number): number {

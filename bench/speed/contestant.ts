@@ -10,7 +10,8 @@ import type { BenchDatabase, Counters } from './cluster.ts'
 
 export interface Course {
   readonly contestant: string
-  readonly options?: object
+  /** Several: of each process its own. */
+  readonly options?: object | readonly object[]
   /** Gives `done`, the number of durably finished ones; and `at`, in seconds, when that was so. */
   readonly done: string
   /** How many processes run at once. */
@@ -34,9 +35,13 @@ export interface Reached {
   readonly faults: readonly string[]
 }
 
-interface Report {
+export interface Report {
+  /** Since the mark, where there was one. */
   readonly cpuSeconds: number
   readonly queries: number
+  /** The middle of what was seen once a second. */
+  readonly residentBytes: number
+  readonly figures: Readonly<Record<string, number>>
   readonly faults: readonly string[]
 }
 
@@ -44,9 +49,7 @@ const RUNNER = fileURLToPath(new URL('contestants/process.ts', import.meta.url))
 
 export async function race(database: BenchDatabase, course: Course): Promise<Reached> {
   const before = await database.counters()
-  const processes = await Promise.all(
-    Array.from({ length: course.processes ?? 1 }, () => startProcess(database, course)),
-  )
+  const processes = await startProcesses(database, course)
   const began = performance.now()
   for (const process of processes) process.go()
   let reports: Report[]
@@ -74,8 +77,43 @@ export async function race(database: BenchDatabase, course: Course): Promise<Rea
   }
 }
 
-async function startProcess(database: BenchDatabase, course: Course) {
-  const { contestant, options = {}, nodeOptions = [] } = course
+/** Let one work until `ready` gives true, and then for a span of time, of which its report is. */
+export async function stay(
+  database: BenchDatabase,
+  course: Pick<Course, 'contestant' | 'options'> & { ready: string; settleSeconds: number; seconds: number },
+): Promise<Report> {
+  const [process] = await startProcesses(database, course)
+  if (!process) throw new Error('no process was started')
+  let isReady = false
+  process.go()
+  try {
+    for (const until = performance.now() + 600_000; !isReady && performance.now() < until; await sleep(500))
+      isReady = (await database.rows<{ ready: boolean }>(course.ready))[0]?.ready === true
+    if (!isReady) throw new Error(`${course.contestant} does not get so far`)
+    await sleep(course.settleSeconds * 1000)
+    process.mark()
+    await sleep(course.seconds * 1000)
+  } catch (error) {
+    await process.stop()
+    throw error
+  }
+  return process.stop()
+}
+
+function startProcesses(
+  database: BenchDatabase,
+  course: Pick<Course, 'contestant' | 'options' | 'processes' | 'nodeOptions'>,
+) {
+  const { options = {} } = course
+  const each = Array.isArray(options) ? options : Array.from({ length: course.processes ?? 1 }, () => options)
+  return Promise.all(each.map((own) => startProcess(database, { ...course, options: own })))
+}
+
+async function startProcess(
+  database: BenchDatabase,
+  course: Pick<Course, 'contestant' | 'nodeOptions'> & { options: object },
+) {
+  const { contestant, options, nodeOptions = [] } = course
   const child = fork(RUNNER, [contestant, database.url, JSON.stringify(options)], {
     execArgv: [...nodeOptions],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -85,6 +123,7 @@ async function startProcess(database: BenchDatabase, course: Course) {
   if (first[0] !== 'ready') throw new Error(`${contestant} ended before it was ready`)
   return {
     go: () => child.send('go'),
+    mark: () => child.send('mark'),
     stop: async (): Promise<Report> => {
       const report = once(child, 'message')
       child.send('stop')

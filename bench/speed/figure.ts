@@ -9,6 +9,8 @@ export interface Bench {
   readonly short: boolean
   /** Whether what we are compared with is installed. */
   readonly peers: boolean
+  /** Of the soak. */
+  readonly minutes: number
   readonly say: (line: string) => void
 }
 
@@ -29,6 +31,8 @@ export interface Figure {
   readonly name: string
   readonly about: string
   readonly needsPeers?: boolean
+  /** Takes so long that it is run only where it is named, or short. */
+  readonly onlyNamed?: boolean
   run(bench: Bench): Promise<readonly Line[]>
 }
 

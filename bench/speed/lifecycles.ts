@@ -50,7 +50,7 @@ export async function runLifecycles(bench: Bench, options: Options = SETTINGS): 
 }
 
 /** A rate that was reached by leaving something out is none. */
-async function audit(database: BenchDatabase): Promise<void> {
+export async function audit(database: BenchDatabase): Promise<void> {
   const [row] = await database.rows<Record<string, string>>(`select
     (select count(*) from task where state = 'succeeded') as tasks,
     (select count(*) from task where state not in ('succeeded', 'queued', 'running')) as otherwise,

@@ -15,6 +15,8 @@ import { parseKeyring } from '../../src/store/secrets.ts'
 
 export const KEY_TEXT = Buffer.alloc(32, 9).toString('base64')
 export const MODEL = 'bench-video'
+/** What an upstream model begins with whose jobs never end. */
+export const ENDLESS = 'endless'
 
 export interface YardSize {
   readonly channels: number
@@ -23,17 +25,26 @@ export interface YardSize {
   readonly concurrency: number
 }
 
+/** A model with channels and supplies of its own. */
+export interface Ground extends YardSize {
+  readonly model: string
+  readonly expectedSeconds?: number
+  /** Its jobs never end (null-provider.ts). */
+  readonly endless?: boolean
+}
+
 export const WIDE: YardSize = { channels: 4, suppliesPerChannel: 2, concurrency: 100_000 }
 
 /** Lanes differ by length of the film. */
 const SECONDS = [4, 5, 6, 7] as const
 
 /** Supplies alike in all, so that the load is spread over them by the order of the ranking. */
-export function yardCatalog(size: YardSize, models: readonly string[] = [MODEL]): string {
-  const channels = Array.from({ length: size.channels }, (_, n) => `channel-${n}`)
-  const supplies = channels.flatMap((channel, n) =>
-    Array.from({ length: size.suppliesPerChannel }, (_, m) => ({ id: `supply-${n}-${m}`, channel })),
-  )
+export function yardCatalog(size: YardSize): string {
+  return catalogOf([{ ...size, model: MODEL }])
+}
+
+export function catalogOf(grounds: readonly Ground[]): string {
+  const parts = grounds.map(partsOf)
   return `
 currency: CNY
 anchors:
@@ -41,30 +52,41 @@ anchors:
     - { duration_seconds: 4-15, resolutions: [480p, 720p, 1080p], aspect_ratios: ["16:9", "9:16", "1:1"], generate_audio: true }
   - &tried { by: bench, at: 2026-11-20, evidence: "the null provider" }
 channels:
-${channels.map((id) => `  ${id}: { provider: ark, base_url: "http://127.0.0.1:9", credential: env:BENCH_KEY, concurrency: ${size.concurrency} }`).join('\n')}
+${parts.flatMap((part) => part.channels).join('\n')}
 supplies:
-${supplies
-  .map(
-    ({ id, channel }) =>
-      `  ${id}: { channel: ${channel}, upstream_model: null-${id}, media: video, real_person: allowed, concurrency: ${size.concurrency}, expected_seconds: 1, capability: { billing_mode: per_second, modes: *video }, prices: { rows: [{ price: 1 }] } }`,
-  )
-  .join('\n')}
+${parts.flatMap((part) => part.supplies).join('\n')}
 policies:
   video: { retry_window_seconds: 1200 }
 models:
-${models
-  .map(
-    (model) => `  ${model}:
+${parts.map((part) => part.model).join('\n')}
+`
+}
+
+function partsOf(ground: Ground, at: number) {
+  const { model, concurrency, expectedSeconds = 1, endless = false } = ground
+  const channels = Array.from({ length: ground.channels }, (_, n) => `channel-${at}-${n}`)
+  const supplies = channels.flatMap((channel, n) =>
+    Array.from({ length: ground.suppliesPerChannel }, (_, m) => ({ id: `supply-${at}-${n}-${m}`, channel })),
+  )
+  const upstream = endless ? ENDLESS : 'null'
+  return {
+    channels: channels.map(
+      (id) =>
+        `  ${id}: { provider: ark, base_url: "http://127.0.0.1:9", credential: env:BENCH_KEY, concurrency: ${concurrency} }`,
+    ),
+    supplies: supplies.map(
+      ({ id, channel }) =>
+        `  ${id}: { channel: ${channel}, upstream_model: ${upstream}-${id}, media: video, real_person: allowed, concurrency: ${concurrency}, expected_seconds: ${expectedSeconds}, capability: { billing_mode: per_second, modes: *video }, prices: { rows: [{ price: 1 }] } }`,
+    ),
+    model: `  ${model}:
     media: video
     limits: *video
     defaults: { seconds: 5, resolution: 720p, aspect_ratio: "16:9", generate_audio: false }
-    max_run_seconds: 600
+    max_run_seconds: 3600
     policy: video
     bindings:
 ${supplies.map(({ id }) => `      ${model}-${id}: { supply: ${id}, verified: *tried }`).join('\n')}`,
-  )
-  .join('\n')}
-`
+  }
 }
 
 /** A migrated database with the catalog published and a customer in it. */
@@ -154,7 +176,5 @@ export async function fillQueue(
   }
 }
 
-/** Counts for contestant.ts: ended with success, and with their usage record. */
-export const FINISHED = `select least(
-    (select count(*) from task where state = 'succeeded' and ended_at is not null), (select count(*) from usage_record)) as done,
-  extract(epoch from statement_timestamp()) as at`
+/** For contestant.ts. A task has a usage record exactly when it is over; those who count see to it that all went well. */
+export const FINISHED = `select count(*) as done, extract(epoch from statement_timestamp()) as at from usage_record`

@@ -1,13 +1,16 @@
 /**
  * A provider without a network: it accepts at once, has made the film by the first look, and gives a small valid one, of
- * the length that was asked for, so that nothing in it falls short. Of two jobs, no film is the same.
+ * the length that was asked for, so that nothing in it falls short. Of two jobs, no film is the same. Jobs of an upstream
+ * model that is named so never end. The ID of a job tells when its submission was heard (Unix ms).
  */
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
-import type { ProviderAdapter } from '../../../src/providers/adapter.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { PollReply, ProviderAdapter } from '../../../src/providers/adapter.ts'
 import { makeMp4, noteBox } from '../../../src/simulator/media/mp4.ts'
 import { type Asset, AssetStore, type PutOptions } from '../../../src/store/assets.ts'
 import type { Database } from '../../../src/store/database.ts'
+import { ENDLESS } from '../yard.ts'
 
 const films = new Map<number, Buffer>()
 
@@ -20,17 +23,59 @@ function film(seconds: number): Buffer {
 export interface NullOptions {
   /** The same film for all jobs of a length. */
   readonly alike: boolean
+  /** How long an answer to a look takes. */
+  readonly pollMs?: number
 }
 
-export function nullProvider({ alike }: NullOptions): ProviderAdapter {
+/** What was asked of it since `forget`. */
+export class Looks {
+  count = 0
+  mostAtOnce = 0
+  readonly #seconds = new Map<number, number>()
+  readonly #open = new Map<string, number>()
+
+  get busiestSecond(): number {
+    return Math.max(0, ...this.#seconds.values())
+  }
+
+  forget(): void {
+    this.count = 0
+    this.mostAtOnce = 0
+    this.#seconds.clear()
+  }
+
+  async during<T>(channel: string, look: () => Promise<T>): Promise<T> {
+    const second = Math.floor(Date.now() / 1000)
+    const open = (this.#open.get(channel) ?? 0) + 1
+    this.count += 1
+    this.#seconds.set(second, (this.#seconds.get(second) ?? 0) + 1)
+    this.#open.set(channel, open)
+    this.mostAtOnce = Math.max(this.mostAtOnce, open)
+    try {
+      return await look()
+    } finally {
+      this.#open.set(channel, (this.#open.get(channel) ?? 1) - 1)
+    }
+  }
+}
+
+export function nullProvider({ alike, pollMs = 0 }: NullOptions, looks = new Looks()): ProviderAdapter {
+  const answer = (id: string): PollReply =>
+    id.includes(`/${ENDLESS}-`)
+      ? { kind: 'running', phase: 'running', progress: null }
+      : { kind: 'succeeded', video: { location: id, reported: null } }
   return {
     name: 'ark',
-    submitVideo: async (_account, { attemptId, order }) => ({
+    submitVideo: async (_account, { attemptId, order, upstreamModel }) => ({
       kind: 'accepted',
-      providerTaskId: `${order.durationSeconds}/${attemptId}`,
+      providerTaskId: `${order.durationSeconds}/${attemptId}/${Date.now()}/${upstreamModel}`,
       requestId: null,
     }),
-    poll: async (_account, id) => ({ kind: 'succeeded', video: { location: id, reported: null } }),
+    poll: (account, id) =>
+      looks.during(account.channelId, async () => {
+        if (pollMs > 0) await sleep(pollMs)
+        return answer(id)
+      }),
     download: async (_account, location) => {
       const whole = film(Number(location.split('/')[0]))
       const bytes = alike ? whole : Buffer.concat([whole, noteBox(location)])

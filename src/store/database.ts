@@ -32,7 +32,7 @@ export interface Sql {
   /**
    * A text without a name and without values may hold several statements. In a transaction statements run in the order in
    * which they are given, each by a snapshot of its own, and may be given together (`Promise.all`): one round trip then
-   * serves them all, and after one that fails the others fail too. Its error is the one to hear: so never await them singly.
+   * serves them all, and after one that fails the others fail too, with the error of the first. Never await them singly.
    */
   query<Row extends pg.QueryResultRow>(
     statement: Statement | string,
@@ -85,6 +85,7 @@ export interface DatabaseOptions {
 const MOST_RUNS = 5
 const FIRST_PAUSE = 10
 const LONGEST_PAUSE = 2000
+const ABORTED = '25P02'
 const CONFLICTS: ReadonlySet<string | undefined> = new Set(['40001', '40P01', '55P03'])
 // The timeline tells a failover: the new primary may have given the same ID to another transaction.
 const WHERE = `left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)`
@@ -253,6 +254,7 @@ class OpenTransaction implements Sql {
   readonly #config: (statement: Statement | string) => { text: string }
   #ended = false
   #unanswered = 0
+  #cause: unknown
   #gathering = false
 
   constructor(client: pg.PoolClient, config: (statement: Statement | string) => { text: string }) {
@@ -266,9 +268,18 @@ class OpenTransaction implements Sql {
     this.#gather()
     try {
       return await run<Row>(this.#client, this.#config(statement), values)
+    } catch (error) {
+      throw this.#causeOf(error)
     } finally {
       this.#unanswered -= 1
     }
+  }
+
+  /** What was sent behind a statement that failed only hears that the transaction is aborted: the failure says why. */
+  #causeOf(error: unknown): unknown {
+    if (sqlState(error) === ABORTED) return this.#cause ?? error
+    this.#cause ??= error
+    return error
   }
 
   /** COMMIT must not follow a statement whose answer nobody has seen: it may have failed, or not be over. */

@@ -193,6 +193,22 @@ describe('a transaction that failed before COMMIT was sent', () => {
     expect(await ids()).toEqual([3])
   })
 
+  it('is run again after a conflict, also where those given with the statement are heard before it', async () => {
+    const inTurns = async (answer: Promise<unknown>) => {
+      const settled = await Promise.allSettled([answer])
+      for (let turn = 0; turn < 20; turn++) await null
+      return settled
+    }
+    let runs = 0
+    const body = async (tx: Sql) => {
+      const first = ++runs === 1 ? `do $$ begin raise 'conflict' using errcode = '40P01'; end $$` : 'select 1'
+      await Promise.all([inTurns(tx.query(first)), tx.query('insert into entry values (1)')])
+      return runs
+    }
+    expect(await test.db.transaction(body, { retry: true })).toBe(2)
+    expect(await ids()).toEqual([1])
+  })
+
   it('does not let a late statement into another’s transaction', async () => {
     let late: { query(text: string): Promise<unknown> } | undefined
     await test.db.transaction(async (tx) => {

@@ -14,7 +14,7 @@ const SHARE = 0.8
 const SPAN_SECONDS = 60
 
 export async function soak(bench: Bench): Promise<Line[]> {
-  const span = bench.short ? 5 : SPAN_SECONDS
+  const span = bench.short ? 3 : SPAN_SECONDS
   const spans = bench.short ? 2 : Math.max(2, bench.minutes)
   const top = (await runLifecycles(bench)).perSecond
   const rate = Math.max(1, Math.floor(top * SHARE))

@@ -56,7 +56,7 @@ async function waitsOf(bench: Bench, hints: boolean): Promise<number[]> {
       options: [dispatches, settles],
       done: FINISHED,
       warmUpSeconds: 0,
-      seconds: bench.short ? 8 : 20,
+      seconds: bench.short ? 5 : 20,
       waiting: tasks,
     })
     for (const fault of faults) bench.say(`  fault: ${fault}`)

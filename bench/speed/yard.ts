@@ -64,9 +64,14 @@ ${parts.map((part) => part.model).join('\n')}
 
 function partsOf(ground: Ground, at: number) {
   const { model, concurrency, expectedSeconds = 1, endless = false } = ground
-  const channels = Array.from({ length: ground.channels }, (_, n) => `channel-${at}-${n}`)
+  // The frozen statements (lifecycle.sql) know those of the first ground by name.
+  const prefix = at === 0 ? '' : `${at}-`
+  const channels = Array.from({ length: ground.channels }, (_, n) => `channel-${prefix}${n}`)
   const supplies = channels.flatMap((channel, n) =>
-    Array.from({ length: ground.suppliesPerChannel }, (_, m) => ({ id: `supply-${at}-${n}-${m}`, channel })),
+    Array.from({ length: ground.suppliesPerChannel }, (_, m) => ({
+      id: `supply-${prefix}${n}-${m}`,
+      channel,
+    })),
   )
   const upstream = endless ? ENDLESS : 'null'
   return {

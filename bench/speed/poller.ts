@@ -10,7 +10,7 @@ const CALLS_PER_CHANNEL = 16
 
 export async function poller(bench: Bench): Promise<Line[]> {
   const running = bench.short ? 100 : 10_000
-  const seconds = bench.short ? 5 : 60
+  const seconds = bench.short ? 15 : 60
   const database = await endlessYard(bench, { queued: 0, running })
   try {
     const { cpuSeconds, figures, faults } = await stay(database, {

@@ -46,6 +46,9 @@ describe('the lane of a waiting task', () => {
     expect(laneOf('m', turned, [])).toBe(
       laneOf('m', { ...FACTS, inputs: { first_frame: 1, last_frame: 1 } }, []),
     )
+    const many = { reference_videos: 2, last_frame: 1, reference_images: 3, first_frame: 1 }
+    const sorted = { first_frame: 1, last_frame: 1, reference_images: 3, reference_videos: 2 }
+    expect(laneOf('m', { ...FACTS, inputs: many }, [])).toBe(laneOf('m', { ...FACTS, inputs: sorted }, []))
   })
 
   it.each([

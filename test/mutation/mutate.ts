@@ -46,7 +46,7 @@ const HEALTH_FILES = [
 ]
 
 /** Judged by the tests beside them alone. */
-const OWN_FILES = ['artefact', 'attempt', 'frozen', 'lease', 'money', 'resolution', 'task'] as const
+const OWN_FILES = ['artefact', 'attempt', 'frozen', 'lease', 'money', 'resolution', 'task', 'time'] as const
 
 interface Suite {
   readonly quick: readonly string[]
@@ -73,6 +73,7 @@ const INCLUDED = {
   money: ['src/core/money.test.ts'],
   resolution: ['src/core/resolution.test.ts'],
   task: ['src/core/task.test.ts'],
+  time: ['src/core/time.test.ts'],
 }
 
 function vitest(name: keyof typeof INCLUDED): string[] {

@@ -71,7 +71,7 @@ const ON_IMAGE: Weighted = [
   [10, { kind: 'accept_then_respond', status: 502 }],
   [20, { kind: 'error', name: 'rate_limited', retry_after_s: 1 }],
   [20, { kind: 'error', name: 'content_refused' }],
-  [30, { kind: 'partial_images' }],
+  [100, { kind: 'partial_images' }],
   [10, { kind: 'empty_200' }],
   [10, { kind: 'truncated_json' }],
   [10, { kind: 'error', name: 'internal' }],
